@@ -67,8 +67,11 @@ def body(claim):
         for n in ("w0", "w1"):  # a node that comes anew is asked again at once
             c.kill_agent(n)
             c.start_worker(n, [{"speed": 0.5}], wait=False)
-        blocked(c, "small", "w1: /proc/self/cwd/text.txt differs: %d bytes, digest " % (len(text) + 2),
-                "others have %d bytes, digest " % len(text))
+        blocked(c, "small", "w1: /proc/self/cwd/text.txt differs from the file that other nodes have; give all nodes ")
+        told = [f["reason"] for f in c.status()["facts"] if f["kind"] == "data-differs"]
+        want = r"/proc/self/cwd/text.txt: %d bytes, digest \w{32}; other nodes have %d bytes, digest \w{32}$"
+        if len(told) != 1 or not re.match(want % (len(text) + 2, len(text)), told[0]):
+            raise Failed("left out: %r" % told)
         c.put("w2", text)
         c.start_worker("w2", [{"speed": 0.5}])  # the one that differs is not needed any more
         c.wait_step("small", 1, 60)
