@@ -257,8 +257,9 @@ def commands(w):
     w.expect(7, "no worker is connected", "submit", "--dry-run", job)
     w.expect(7, "no worker is connected", "plan", "--live", job)
     check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"] == [], "nothing was submitted")
-    w.expect(0, "job small was submitted and is pending: waits for 2 devices; no node offers any; its checkpoints "
-             "are written to /srv/ckpt/small of each of its nodes\n", "submit", "--verify", job)
+    w.expect(0, "job small was submitted and is pending: waits for 2 devices; no node offers any; its model, and "
+             "checkpoints of suspend and ckpt save alone, are written to /srv/ckpt/small of each of its nodes\n",
+             "submit", "--verify", job)
     for path, said in (("/srv/ckpt", ""), ("/tmpfs/x", ""),
                        ("/tmp/x", "below /tmp, which is private to hspmd-worker.service"),
                        ("/var/tmp", "below /var/tmp, which is private"),
@@ -272,7 +273,7 @@ def commands(w):
     w.expect(0, "; its checkpoints are written to /srv/ckpt/fleet; /srv/ckpt must be there on each of "
              "its nodes, and is not made\n", "submit", w.write("plans/shared.yaml", JOB.replace(
                  "small", "fleet").replace("path: /srv/ckpt", "path: /srv/ckpt, shared: true").replace(
-                 "annotations: [plans/one.yaml]\n", "")))
+                 "annotations: [plans/one.yaml]\n", "").replace("every_steps: 0", "every_steps: 5")))
     w.expect(0, "cancelled", "cancel", "fleet")
     w.expect(0, "", "forget", "fleet")
     w.expect(7, "choose another name", "submit", job)
