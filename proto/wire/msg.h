@@ -302,6 +302,7 @@ struct hsp_m_hello {
     uint64_t generation, term; /* highest obeyed */
     double same_latency_us, same_us_per_byte;   /* links inside the node */
     double cross_latency_us, cross_us_per_byte; /* to others, 0: not measured */
+    uint64_t folder_free;                       /* as in struct hsp_m_beat */
     uint32_t n_cards, n_devices, n_paths, n_kept, n_holdings, n_runs;
     struct hsp_m_card *cards; /* none: one, of which nothing is known */
     struct hsp_m_device *devices;
@@ -347,8 +348,9 @@ struct hsp_m_text {
     const char *reason;
 };
 struct hsp_m_beat {
-    uint64_t seq;      /* hspmdd answers with the same */
-    uint64_t clock_us; /* the sender's monotonic clock when it was sent; of an executor 0 */
+    uint64_t seq;         /* hspmdd answers with the same */
+    uint64_t clock_us;    /* the sender's monotonic clock when it was sent; of an executor 0 */
+    uint64_t folder_free; /* bytes that its state folder had free, of an agent; 0: not known */
 };
 struct hsp_m_measure {
     uint32_t echoes; /* as many questions may be asked, ECHO with `more` not counted */

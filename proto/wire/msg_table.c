@@ -147,6 +147,7 @@ static const struct hsp_wire_field f_hello[] = {
     F64(hello, same_us_per_byte),
     F64(hello, cross_latency_us),
     F64(hello, cross_us_per_byte),
+    {.name = "folder_free", .type = HSP_F_U64, .offset = OFF(hello, folder_free), .since = 17},
     LIST(hello, cards, n_cards, card, HSP_NODE_CARDS),
     LIST(hello, devices, n_devices, device, HSP_NODE_DEVICES),
     LIST(hello, paths, n_paths, path, HSP_NODE_PATHS),
@@ -171,7 +172,10 @@ static const struct hsp_wire_field f_papers[] = {
     U32(papers, job),     ENUM(papers, what, papers_names), DIGEST(papers, cluster),
     DIGEST(papers, from), U64(papers, generation),          STR(papers, reason, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_text[] = {STR(text, reason, HSP_TEXT_MAX)};
-static const struct hsp_wire_field f_beat[] = {U64(beat, seq), U64(beat, clock_us)};
+static const struct hsp_wire_field f_beat[] = {
+    U64(beat, seq),
+    U64(beat, clock_us),
+    {.name = "folder_free", .type = HSP_F_U64, .offset = OFF(beat, folder_free), .since = 17}};
 static const struct hsp_wire_field f_measure[] = {U32MAX(measure, echoes, 64)};
 static const struct hsp_wire_field f_echo[] = {U32(echo, seq), U32MAX(echo, back, HSP_ECHO_MAX),
                                                BOOL(echo, more)};

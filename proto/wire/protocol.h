@@ -14,7 +14,7 @@
  * that they still speak, raised when something else changes. Tests compile protocol.c a second time
  * with other numbers, and link it instead of ours. */
 #ifndef HSP_PROTO_VERSION
-#define HSP_PROTO_VERSION 16
+#define HSP_PROTO_VERSION 17
 #define HSP_PROTO_OLDEST  14
 #endif
 

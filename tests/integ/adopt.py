@@ -55,7 +55,7 @@ def hello(w, node, kept):
     c.send("hello", dict(protocol=PROTOCOL, protocol_oldest=PROTOCOL, node=node, address="", incarnation="0" * 32,
                          was="0" * 32, cluster="0" * 32, generation="0", term="0",
                          same_latency_us=0, same_us_per_byte=0,
-                         cross_latency_us=0, cross_us_per_byte=0, cards=[], devices=[], paths=[],
+                         cross_latency_us=0, cross_us_per_byte=0, folder_free="0", cards=[], devices=[], paths=[],
                          kept=kept, holdings=[],
                          runs=[]))
     return c

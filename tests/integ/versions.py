@@ -109,10 +109,10 @@ def run(w):
     strangers(w)
     older(w)
     c = w.call(PROTOCOL + 1, PROTOCOL)  # an agent of the next version that says what we do not know
-    hello(c, "gamma", PROTOCOL + 1, PROTOCOL, colour="green")
+    hello(c, "gamma", PROTOCOL + 1, PROTOCOL, folder_free="0", colour="green")
     check(c.expect("welcome")[2]["protocol"] == PROTOCOL, "the newest version that both speak")
     c.send(99, {"colour": "green"})
-    c.send("heartbeat", {"seq": "1", "clock_us": "1"})
+    c.send("heartbeat", {"seq": "1", "clock_us": "1", "folder_free": "0"})
     while c.frame(LIMIT)[0] != "heartbeat":
         pass  # hspmdd asks gamma to measure, and answers after a message that it does not have
     c.s.close()

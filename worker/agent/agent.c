@@ -129,6 +129,7 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
                             .same_us_per_byte = a->cfg.same_us_per_byte,
                             .cross_latency_us = a->cfg.cross_latency_us,
                             .cross_us_per_byte = a->cfg.cross_us_per_byte,
+                            .folder_free = ev->folder_free,
                             .n_cards = a->cfg.n_cards,
                             .cards = a->card,
                             .n_devices = a->cfg.n_devices,
@@ -417,7 +418,7 @@ static void executors_tick(struct hsp_agent *a)
     a->fencing = a->fencing && !fenced_done;
 }
 
-static void tick(struct hsp_agent *a)
+static void tick(struct hsp_agent *a, uint64_t folder_free)
 {
     executors_tick(a);
     hsp_ai_health_tick(a);
@@ -435,8 +436,9 @@ static void tick(struct hsp_agent *a)
         joined = false;
     }
     if (joined && a->now_ms >= a->beat_ms) {
-        struct hsp_msg m = {.type = HSP_MSG_HEARTBEAT,
-                            .u.beat = {.seq = ++a->beat, .clock_us = a->now_us}};
+        struct hsp_msg m = {
+            .type = HSP_MSG_HEARTBEAT,
+            .u.beat = {.seq = ++a->beat, .clock_us = a->now_us, .folder_free = folder_free}};
         a->beat_us = a->now_us;
         hsp_ai_say(a, &m);
         a->beat_ms = a->now_ms + a->heartbeat_ms;
@@ -496,7 +498,7 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
     case HSP_AEV_SIGN: hsp_ai_sign(a, ev->device, ev->sign); break;
     case HSP_AEV_TICK: break;
     }
-    tick(a);
+    tick(a, ev->folder_free);
     if (a->failed) {
         return hsp_err_nomem(err, "the agent");
     }

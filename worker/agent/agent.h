@@ -108,6 +108,8 @@ struct hsp_agent_event {
     bool kept_more;                /* the folder has state of further jobs, too many to list */
     const struct hsp_m_device *devices;
     const struct hsp_gpu_sign *sign;
+    uint64_t
+        folder_free; /* of any event: bytes that the state folder had free lately; 0: not known */
 };
 
 enum hsp_agent_action_type {

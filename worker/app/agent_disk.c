@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "worker/app/agent_shell.h"
 #include "worker/app/incarnation_file.h"
@@ -14,7 +15,7 @@ struct hsp_agent_task {
     uv_work_t work;
     struct hsp_agent_shell *shell;
     struct hsp_agent_task *next;
-    enum { SCAN, DISCARD, REMEMBER, KEEP_PAPERS, DROP_PAPERS, READ_PAPERS } what;
+    enum { SCAN, DISCARD, REMEMBER, KEEP_PAPERS, DROP_PAPERS, READ_PAPERS, MEASURE } what;
     uint64_t scan;
     uint32_t job, device;
     uint64_t keep_plan;
@@ -27,6 +28,7 @@ struct hsp_agent_task {
     uint8_t *papers; /* owned */
     size_t n_papers;
     bool kept_more;
+    uint64_t folder_free; /* of SCAN and MEASURE */
 };
 
 static void task_free(struct hsp_agent_task *t)
@@ -35,6 +37,17 @@ static void task_free(struct hsp_agent_task *t)
     free(t->kept);
     free(t->papers);
     free(t);
+}
+
+/* Returns 0 where the room is not known, and 1 for a full folder. */
+static uint64_t folder_free(const char *dir)
+{
+    struct statvfs fs;
+    if (statvfs(dir, &fs) != 0) {
+        return 0;
+    }
+    uint64_t n = (uint64_t)fs.f_bavail * fs.f_frsize;
+    return n > 0 ? n : 1;
 }
 
 static void on_pool(uv_work_t *w)
@@ -57,6 +70,10 @@ static void on_pool(uv_work_t *w)
     case READ_PAPERS:
         t->st = hsp_papers_file_read(dir, t->job, &t->papers, &t->n_papers, &t->err);
         break;
+    case MEASURE: break;
+    }
+    if (t->what == SCAN || t->what == MEASURE) {
+        t->folder_free = folder_free(dir);
     }
 }
 
@@ -95,6 +112,10 @@ static void on_done(uv_work_t *w, int status)
     s->task = t->next;
     s->last_task = s->task != NULL ? s->last_task : NULL;
     start_first(s);
+    if (t->what == SCAN || t->what == MEASURE) {
+        s->folder_free = t->folder_free;
+        s->measures = s->measures && t->what != MEASURE;
+    }
     if (status == 0 && t->what == SCAN && t->st != HSP_OK) {
         (void)hsp_err_wrap(&t->err, "the state folder cannot be read, so this node does not know "
                                     "what it keeps");
@@ -153,6 +174,15 @@ void hsp_agent_scan(struct hsp_agent_shell *s, uint64_t scan)
 {
     struct hsp_agent_task t = {.what = SCAN, .scan = scan};
     add(s, &t);
+}
+
+void hsp_agent_measure_folder(struct hsp_agent_shell *s)
+{
+    struct hsp_agent_task t = {.what = MEASURE};
+    if (!s->measures) {
+        s->measures = true;
+        add(s, &t);
+    }
 }
 
 void hsp_agent_discard(struct hsp_agent_shell *s, uint32_t job, uint32_t device, uint64_t keep_plan)

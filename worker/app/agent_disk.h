@@ -10,6 +10,9 @@
 /* SCAN: SCANNED follows. A folder that cannot be read ends the agent: "nothing is here" would be
  * believed, and the state given up. */
 void hsp_agent_scan(struct hsp_agent_shell *s, uint64_t scan);
+/* Looks how much room the state folder has, for s->folder_free; SCAN does the same. Nothing is done
+ * while an earlier look is under way. */
+void hsp_agent_measure_folder(struct hsp_agent_shell *s);
 /* DISCARD. */
 void hsp_agent_discard(struct hsp_agent_shell *s, uint32_t job, uint32_t device,
                        uint64_t keep_plan);

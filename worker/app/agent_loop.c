@@ -46,7 +46,12 @@ static void perform(struct hsp_agent_shell *s, const struct hsp_agent_action *x)
     switch (x->type) {
     case HSP_AACT_CONNECT: hsp_agent_connect(s, x->text); break;
     case HSP_AACT_DISCONNECT: hsp_agent_disconnect(s); break;
-    case HSP_AACT_SEND: hsp_agent_send(s, x->msg); break;
+    case HSP_AACT_SEND:
+        hsp_agent_send(s, x->msg);
+        if (x->msg->type == HSP_MSG_HEARTBEAT) {
+            hsp_agent_measure_folder(s); /* for the next one */
+        }
+        break;
     case HSP_AACT_SEND_EXEC: hsp_agent_order(s, x->device, x->msg); break;
     case HSP_AACT_SPAWN: hsp_agent_spawn(s, x->device, x->bare); break;
     case HSP_AACT_KILL: hsp_agent_kill(s, x->device); break;
@@ -77,6 +82,7 @@ static void step(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
     s->stepping = true;
     ev->now_us = uv_hrtime() / 1000;
     ev->now_ms = ev->now_us / 1000;
+    ev->folder_free = s->folder_free;
     if (hsp_agent_step(s->agent, ev, &acts, &err) != HSP_OK) {
         hsp_agent_fail(s, &err);
     }

@@ -72,6 +72,8 @@ struct hsp_agent_shell {
     /* The loop's: steps the machine by @ev, then by all that is posted. */
     void (*feed)(struct hsp_agent_shell *s, struct hsp_agent_event *ev);
     struct hsp_agent_task *task, *last_task; /* the first one is under way */
+    uint64_t folder_free;                    /* bytes, when last looked at; 0: not known */
+    bool measures;                           /* a look at it is under way */
     struct hsp_node_check *check;            /* NULL until the first order */
     struct hsp_agent_ckpts *ckpts;           /* NULL until the first question */
     uint32_t n_rounds;                       /* of REACH, under way */

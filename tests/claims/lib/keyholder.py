@@ -202,4 +202,5 @@ class Forger:
                          incarnation=zeros, was=zeros,
                          cluster=zeros, generation="0", term="0", same_latency_us=0,
                          same_us_per_byte=0, cross_latency_us=0,
-                         cross_us_per_byte=0, cards=[], devices=[], paths=[], kept=[], holdings=[], runs=[]), **more)
+                         cross_us_per_byte=0, folder_free="0", cards=[], devices=[], paths=[], kept=[], holdings=[],
+                         runs=[]), **more)

@@ -23,16 +23,16 @@ static void hello_refused(void **state)
     cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
     struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = 17,
-                                    .protocol_oldest = 17,
+                        .u.hello = {.protocol = 18,
+                                    .protocol_oldest = 18,
                                     .node = "a",
                                     .address = "",
                                     .incarnation = cw_secret(1)}};
     cw_msg(&w, 10, m);
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text,
-                        "the agent speaks protocol 17, hspmdd protocol 14 to 16: upgrade hspmdd");
+                        "the agent speaks protocol 18, hspmdd protocol 14 to 17: upgrade hspmdd");
     assert_null(cw_find(&w, HSP_ACT_SEND)); /* FENCED would cost it its executors */
-    m.u.hello.protocol_oldest = 16;
+    m.u.hello.protocol_oldest = 17;
     m.u.hello.incarnation = cw_secret(0);
     m.u.hello.term = 5;
     cw_msg(&w, 11, m);
@@ -49,7 +49,7 @@ static void hello_refused(void **state)
     m.u.hello.protocol = 99;
     cw_msg(&w, 13, m);
     assert_int_equal(cw_find(&w, HSP_ACT_SEND)->msg->type, HSP_MSG_WELCOME);
-    assert_int_equal(cw_find(&w, HSP_ACT_SEND)->msg->u.welcome.protocol, 16);
+    assert_int_equal(cw_find(&w, HSP_ACT_SEND)->msg->u.welcome.protocol, 17);
     cw_end(&w);
 }
 

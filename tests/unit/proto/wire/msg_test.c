@@ -321,7 +321,7 @@ static void before(uint8_t since, struct hsp_msg m, const char *text, struct hsp
     hsp_buf_fini(&b);
 }
 
-static void senders_of_14_and_15(void **state)
+static void senders_of_14_to_16(void **state)
 {
     (void)state;
     struct hsp_arena *a = hsp_arena_new(64u << 20);
@@ -356,6 +356,14 @@ static void senders_of_14_and_15(void **state)
     m.u.prepare.share_notes = true;
     before(16, m, ",\"share_notes\":true", a, &back, "prepare.share_notes: missing");
     assert_false(back.u.prepare.share_notes);
+    m = random_msg(HSP_MSG_HEARTBEAT, a);
+    m.u.beat.folder_free = 77;
+    before(17, m, ",\"folder_free\":\"77\"", a, &back, "heartbeat.folder_free: missing");
+    assert_true(back.u.beat.folder_free == 0 && back.u.beat.seq == m.u.beat.seq);
+    m = random_msg(HSP_MSG_HELLO, a);
+    m.u.hello.folder_free = 77;
+    before(17, m, ",\"folder_free\":\"77\"", a, &back, "hello.folder_free: missing");
+    assert_true(back.u.hello.folder_free == 0);
     hsp_arena_free(a);
 }
 
@@ -542,7 +550,7 @@ HSP_TEST_FILE(msg_test)
                                        cmocka_unit_test(refused),
                                        cmocka_unit_test(newer_senders),
                                        cmocka_unit_test(older_senders),
-                                       cmocka_unit_test(senders_of_14_and_15),
+                                       cmocka_unit_test(senders_of_14_to_16),
                                        cmocka_unit_test(golden),
                                        cmocka_unit_test(framed),
                                        cmocka_unit_test(text_of_any_character),

@@ -332,6 +332,10 @@ static void told_other_times_and_other_devices(void **state)
     w.now += 50;
     aw_tick(&w);
     assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HEARTBEAT));
+    w.now += 50;
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_TICK, .folder_free = 4096});
+    const struct hsp_msg *beat = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HEARTBEAT);
+    assert_true(beat != NULL && beat->u.beat.folder_free == 4096);
     aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_PROFILE, .n = 2, .devices = dev});
     assert_int_equal(aw_count(&w, HSP_AACT_KILL), 1); /* only the one that has other figures */
     assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 1);

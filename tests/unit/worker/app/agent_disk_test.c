@@ -1,6 +1,7 @@
 /* What the agent makes of scans of its state folder. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "proto/host/file_io.h"
@@ -126,6 +127,30 @@ static void what_is_there_is_told(void **state)
     leave_a_version(s->dir);
     scan(s);
     assert_true(n_scanned == 2 && n_holdings == 1 && !s->ending);
+}
+
+/* The room of the folder is known with the first scan, and looked at again when that is asked. */
+static void room_is_measured(void **state)
+{
+    struct hsp_agent_shell *s = *state;
+    struct statvfs fs;
+    scan(s);
+    assert_int_equal(statvfs(s->dir, &fs), 0);
+    double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize;
+    assert_near((double)s->folder_free, free_bytes, 0.25 * free_bytes); /* others use it, too */
+    s->folder_free = 0;
+    hsp_agent_measure_folder(s);
+    const struct hsp_agent_task *under_way = s->last_task;
+    hsp_agent_measure_folder(s);
+    assert_true(s->last_task == under_way); /* one is enough */
+    assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
+    assert_true(s->folder_free > 0 && !s->measures && n_scanned == 1);
+    const char *dir = s->dir;
+    s->dir = "/nowhere";
+    hsp_agent_measure_folder(s);
+    assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
+    assert_true(s->folder_free == 0 && !s->ending);
+    s->dir = dir;
 }
 
 /* "Nothing is here" would be believed, and the state given up. */
@@ -346,6 +371,7 @@ HSP_TEST_FILE(agent_disk_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_there_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(room_is_measured, setup, teardown),
         cmocka_unit_test_setup_teardown(more_jobs_than_are_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_read_ends_the_agent, setup,
                                         teardown),
