@@ -257,6 +257,7 @@ struct hsp_plan_event {
     uint64_t ticket;
     enum hsp_status status; /* HSP_OK; HSP_EINFEASIBLE or another error with reason */
     bool keep;              /* the current plan is as good: nothing to do (planned switch only) */
+    bool tight;             /* with more room in state folders the answer might be another one */
     const char *reason;
     const struct hsp_plan_info *info;
 };

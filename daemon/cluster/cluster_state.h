@@ -113,7 +113,9 @@ struct hsp_cluster_node {
     char reason[160]; /* of the drain, else why it has gone or is leaving; "" while it is here */
     struct hsp_node_fault fault;
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
-    bool measured; /* uplink is known */
+    uint64_t folder_free; /* bytes in its state folder, as it said last; 0: not known */
+    uint64_t folder_seen; /* the least of them since jobs were asked anew because of it */
+    bool measured;        /* uplink is known */
     struct hsp_m_uplink uplink;
     enum hsp_measure measure;
     bool queued;         /* stands in the queue, whether it still waits or not */
@@ -519,6 +521,7 @@ struct hsp_job {
     bool asked_valid;     /* the answer to it stands */
     char no_plan[560];    /* why there is none with the devices asked about, as told; "" not told */
     bool retune;          /* ask again although the devices are the same */
+    bool tight;           /* with more room in state folders the answer might have been another */
     char cause[160];      /* of the next plan */
     hsp_msec detect_ms, sealed_ms, planned_ms;
     uint32_t n_facts;
@@ -617,7 +620,6 @@ struct hsp_broken_pair {
     uint32_t job;      /* of that loss */
     uint64_t epoch;
     hsp_msec suspect_ms, said_ms; /* counted last; heard of last */
-    hsp_msec stalled_ms;          /* a job waited for it; 0: none, or it was found broken since */
     char why[160];
 };
 

@@ -399,6 +399,7 @@ typedef void agent_call(struct hsp_cluster *c, struct hsp_cluster_node *n, const
 
 static void beat(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
+    hsp_ci_folder_free(c, n, m->u.beat.folder_free);
     hsp_ci_send(c, n->conn, m); /* the same number back */
 }
 

@@ -454,6 +454,7 @@ static void take_links(struct hsp_cluster_node *n, const struct hsp_m_hello *m)
     n->same_us_per_byte = m->same_us_per_byte;
     n->cross_latency_us = m->cross_latency_us;
     n->cross_us_per_byte = m->cross_us_per_byte;
+    n->folder_free = n->folder_seen = m->folder_free;
 }
 
 /* @same: its agent has proven to be the one before it; @back: to be that of an older line. A node

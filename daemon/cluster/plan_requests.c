@@ -12,6 +12,8 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
+#define MORE_ROOM 4u /* of the room there was, such a part */
+
 void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->ticket != 0) {
@@ -59,6 +61,31 @@ void hsp_ci_unask_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)
     }
     if (j->n_asked < n) {
         hsp_ci_cancel_plan(c, j); /* if there is one */
+    }
+}
+
+static bool asked_about_node(const struct hsp_job *j, uint32_t node)
+{
+    uint32_t i = 0, n = j->asked_valid ? j->n_asked + j->n_declined : 0;
+    while (i < n && HSP_DEVICE_NODE(j->asked[i]) != node) {
+        i++;
+    }
+    return i < n;
+}
+
+void hsp_ci_folder_free(struct hsp_cluster *c, struct hsp_cluster_node *n, uint64_t bytes)
+{
+    bool more = bytes > n->folder_seen && bytes - n->folder_seen > n->folder_seen / MORE_ROOM;
+    n->folder_free = bytes;
+    n->folder_seen = more || bytes < n->folder_seen ? bytes : n->folder_seen;
+    for (uint32_t i = 0; more && i < c->n_jobs; i++) {
+        struct hsp_job *j = c->jobs[i];
+        if (hsp_ci_job_runs(j) && j->tight && asked_about_node(j, hsp_ci_index_of(c, n))) {
+            j->retune = true;
+            hsp_str_printf(j->cause, sizeof(j->cause), "more room in the state folder of %s",
+                           n->name);
+            hsp_ci_look_job(c, j);
+        }
     }
 }
 

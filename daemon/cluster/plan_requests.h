@@ -18,6 +18,9 @@ bool hsp_ci_was_asked(const struct hsp_job *j, hsp_device_id d);
 /* Forgets that devices of @node were asked about, or declined: it is not what it was. A question
  * about them is cancelled. */
 void hsp_ci_unask_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
+/* @n says how many bytes its state folder has free. Where that is much more than before, running
+ * jobs for whose plan the room may have mattered are planned anew. */
+void hsp_ci_folder_free(struct hsp_cluster *c, struct hsp_cluster_node *n, uint64_t bytes);
 /* Cancels the question of @j and forgets an answer that was not used. */
 void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j);
 /* Forgets layout @plan of @j, here and on disk. */

@@ -53,6 +53,7 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
         return; /* computed for a question that is no longer asked */
     }
     j->ticket = 0;
+    j->tight = ev->tight;
     j->planned_ms = c->now_ms;
     const char *fault = NULL;
     if (ev->status == HSP_OK && ev->keep && can_keep(j)) {

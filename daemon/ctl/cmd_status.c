@@ -73,9 +73,8 @@ static const char *state_cell(const cJSON *j)
 static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
 {
     static const struct hsp_column cols[] = {
-        {"ID", true},     {"JOB", false},        {"STATE", false}, {"STEP", true},
-        {"LOSS", true},   {"TIME", true},        {"EPOCH", true},  {"DEVICES", true},
-        {"COPIES", true}, {"REASON", HSP_FOLDED}};
+        {"ID", true},   {"JOB", false},  {"STATE", false},  {"STEP", true},   {"LOSS", true},
+        {"TIME", true}, {"EPOCH", true}, {"DEVICES", true}, {"COPIES", true}, {"REASON", false}};
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *j;
     cJSON_ArrayForEach(j, jobs)
@@ -161,9 +160,9 @@ static const char *kept_text(struct hsp_ctl *ctl, const cJSON *n)
 
 static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
 {
-    static const struct hsp_column cols[] = {
-        {"NODE", false}, {"STATE", false}, {"DEVICE", false}, {"KIND", false},
-        {"SPEED", true}, {"MEMORY", true}, {"JOB", false},    {"REASON", HSP_FOLDED}};
+    static const struct hsp_column cols[] = {{"NODE", false}, {"STATE", false}, {"DEVICE", false},
+                                             {"KIND", false}, {"SPEED", true},  {"MEMORY", true},
+                                             {"JOB", false},  {"REASON", false}};
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *n, *d;
     cJSON_ArrayForEach(n, nodes)
@@ -200,9 +199,9 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
 static bool print_epochs(struct hsp_ctl *ctl, const cJSON *epochs)
 {
     static const struct hsp_column cols[] = {
-        {"EPOCH", true},       {"FROM STEP", true}, {"LOST", true},     {"DETECT", true},
-        {"PLANNING", true},    {"PREPARE", true},   {"TRANSFER", true}, {"SWITCH", true},
-        {"CAUSE", HSP_FOLDED}, {"PLAN", HSP_FOLDED}};
+        {"EPOCH", true},    {"FROM STEP", true}, {"LOST", true},     {"DETECT", true},
+        {"PLANNING", true}, {"PREPARE", true},   {"TRANSFER", true}, {"SWITCH", true},
+        {"CAUSE", false},   {"PLAN", false}};
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *e;
     cJSON_ArrayForEach(e, epochs)
@@ -489,7 +488,7 @@ static bool print_facts(struct hsp_ctl *ctl, const cJSON *facts)
 {
     static const struct hsp_column cols[] = {{"LEFT OUT", false},      {"OF JOB", false},
                                              {"BECAUSE OF", false},    {"SINCE", true},
-                                             {"TRIED AGAIN IN", true}, {"REASON", HSP_FOLDED}};
+                                             {"TRIED AGAIN IN", true}, {"REASON", false}};
     const cJSON *x;
     int n = 0;
     cJSON_ArrayForEach(x, facts)
@@ -606,6 +605,14 @@ static bool print_uplink(struct hsp_ctl *ctl, const cJSON *node)
                      : fprintf(ctl->out, "\nuplink: %s one way, %s/s\n",
                                seconds_text(ctl, u, "latency_seconds"),
                                hsp_ctl_bytes(ctl, hsp_doc_number(u, "bytes_per_second"))) > 0;
+}
+
+/* For state of jobs. */
+static bool print_folder(struct hsp_ctl *ctl, const cJSON *node)
+{
+    return !hsp_doc_has(node, "folder_free_bytes") ||
+           fprintf(ctl->out, "state folder: %s free\n",
+                   hsp_ctl_bytes(ctl, hsp_doc_number(node, "folder_free_bytes"))) > 0;
 }
 
 /* Its network cards, as far as they are known, and the devices that use each. */
@@ -752,9 +759,9 @@ bool hsp_node_view(struct hsp_ctl *ctl, const cJSON *nodes, bool one)
 {
     return print_nodes(ctl, nodes) &&
            (!one || (print_caller(ctl, nodes->child) && print_uplink(ctl, nodes->child) &&
-                     print_holder(ctl, nodes->child) && print_cards(ctl, nodes->child) &&
-                     print_paths(ctl, nodes->child) && print_gpus(ctl, nodes->child) &&
-                     print_products(ctl, nodes->child)));
+                     print_folder(ctl, nodes->child) && print_holder(ctl, nodes->child) &&
+                     print_cards(ctl, nodes->child) && print_paths(ctl, nodes->child) &&
+                     print_gpus(ctl, nodes->child) && print_products(ctl, nodes->child)));
 }
 
 /* The nodes of the status alone; with a name the one that is called so. */

@@ -288,7 +288,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     }
     if (newest != NULL) {
         put_loss(o, "loss", newest->loss);
-        if (newest->seconds > 0) { /* earlier executors: none of the first step of an epoch */
+        if (newest->seconds > 0) { /* the first step of an epoch has none */
             put(o, "step_seconds", newest->seconds);
         }
     }
@@ -474,6 +474,9 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
     if (link != NULL) {
         put(link, "latency_seconds", n->uplink.latency_s);
         put(link, "bytes_per_second", n->uplink.bytes_per_s);
+    }
+    if (n->folder_free > 0) {
+        put(o, "folder_free_bytes", (double)n->folder_free);
     }
     put_cards(o, n);
     cJSON *devices = cJSON_AddArrayToObject(o, "devices");

@@ -65,6 +65,7 @@ static void tell_core(struct hsp_app *a, struct hsp_planning *p)
                                       .ticket = p->ticket,
                                       .status = p->answer.status,
                                       .keep = p->answer.keep,
+                                      .tight = p->answer.tight,
                                       .reason = p->answer.reason,
                                       .info = info}};
     hsp_app_post(a, &ev, p->answer.plan);

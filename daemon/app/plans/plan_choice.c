@@ -6,6 +6,7 @@
 
 #include "daemon/app/plans/plan_request.h"
 #include "daemon/planner/annotations.h"
+#include "daemon/planner/durability.h"
 #include "daemon/planner/figure.h"
 #include "daemon/planner/lengths.h"
 #include "daemon/spmd/total/total_plan.h"
@@ -25,7 +26,8 @@ struct choice {
     bool by_hand;
     uint32_t next;       /* of the plans written by hand: those before it are refused */
     uint32_t vain;       /* of the planner: how many were compiled and are too large */
-    int64_t *offered;    /* by device of the cluster: its memory, whatever the planner is told */
+    int64_t *offered;    /* by device of the cluster: its memory, whatever the planner is told; */
+    int64_t *room;       /* the same of the state folder of its node, 0: not known */
     struct hsp_err fail; /* of the first one that is too large; code 0: none */
 };
 
@@ -39,7 +41,8 @@ static void refuse(struct choice *c, const struct hsp_err *why)
     }
 }
 
-/* The devices, each with more memory by DOUBT and by what is predicted for the transport. */
+/* The devices, each with more memory by DOUBT and by what is predicted for the transport. State
+ * folders are left to the compiled plan. */
 static enum hsp_status doubt(const struct hsp_plan_question *q, const struct hsp_device_desc *dev,
                              uint32_t n, struct hsp_cluster_desc *ret, struct hsp_err *err)
 {
@@ -50,6 +53,7 @@ static enum hsp_status doubt(const struct hsp_plan_question *q, const struct hsp
     for (uint32_t i = 0; i < n; i++) {
         double bytes = (double)more[i].mem_bytes * DOUBT + HSP_COMM_BASE_BYTES;
         more[i].mem_bytes = bytes < (double)INT64_MAX ? (int64_t)bytes : INT64_MAX;
+        more[i].folder_bytes = 0;
     }
     *ret = q->cluster;
     ret->n = n;
@@ -145,8 +149,29 @@ static bool is_too_large(const struct hsp_plan_question *q, const struct hsp_epo
     return false;
 }
 
+/* Whether the ranks of a compiled plan seal more on some node than its state folder has @room for,
+ * by device of the cluster. *ret_at: a device of that node; *ret_need: what they seal. */
+static bool seals_too_much(const struct hsp_plan_question *q, const struct hsp_epoch_plan *p,
+                           const int64_t *room, uint32_t *ret_at, uint64_t *ret_need)
+{
+    for (uint32_t r = 0; r < p->info.n_ranks; r++) {
+        uint32_t node = HSP_DEVICE_NODE(p->info.device[r]), i = hsp_plan_find(q, p->info.device[r]);
+        uint64_t need = 0;
+        for (uint32_t k = 0; k < p->info.n_ranks; k++) {
+            need += HSP_DEVICE_NODE(p->info.device[k]) == node ? p->folder_bytes[k] : 0;
+        }
+        if (i < q->cluster.n && room[i] > 0 && need > (uint64_t)room[i]) {
+            *ret_at = i;
+            *ret_need = need;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Predicted step of the running plan with what is known now, in microseconds; 0: it cannot go on as
- * it is. It has the memory that is @offered, whatever the planner is told for its next one. */
+ * it is. It has the memory that is @offered, whatever the planner is told for its next one. Its
+ * state lies in the state folders already. */
 static double price_current(struct hsp_plan_question *q, const int64_t *offered,
                             const struct hsp_epoch_plan **ret)
 {
@@ -240,29 +265,89 @@ static enum hsp_status make_record(struct hsp_plan_question *q, const struct cho
                              ret, err);
 }
 
-/* The compiled plan does not go onto its devices: says so, and to the planner that there is less
- * memory, by as much as its prediction was wrong. False: it fits. */
-static bool drop_too_large(struct hsp_plan_question *q, struct choice *c,
-                           struct hsp_plan_answer *ret, struct hsp_err *err)
+/* By how much the prediction was wrong, so much less than @told there is for the next plan. */
+static int64_t told_less(int64_t bytes, double need, double told)
+{
+    double left = fmin((double)bytes * told / need, told - 1);
+    return left > 1 ? (int64_t)left : 1;
+}
+
+/* Some rank of the compiled plan needs more memory than its device offers. */
+static bool lacks_memory(struct hsp_plan_question *q, const struct choice *c,
+                         const struct hsp_epoch_plan *p, struct hsp_err *err)
 {
     uint32_t r, i;
     uint64_t bytes;
-    if (!is_too_large(q, ret->plan->built, c->offered, &r, &i, &bytes)) {
+    if (!is_too_large(q, p, c->offered, &r, &i, &bytes)) {
         return false;
     }
     struct hsp_device_desc *d = &q->cluster.dev[i];
-    double need = (double)bytes, told = (double)c->planned.cost.rank[r].total_bytes;
-    ret->status = hsp_err_set(err, HSP_EINFEASIBLE, 0, "compiled, rank %u needs %s, %s offers %s",
-                              r, hsp_bytes_figure(need).text, d->name,
-                              hsp_bytes_figure((double)c->offered[i]).text);
-    refuse(c, err);
+    double need = (double)bytes;
+    (void)hsp_err_set(err, HSP_EINFEASIBLE, 0, "compiled, rank %u needs %s, %s offers %s", r,
+                      hsp_bytes_figure(need).text, d->name,
+                      hsp_bytes_figure((double)c->offered[i]).text);
     if (!c->by_hand) {
-        double left = fmin((double)d->mem_bytes * told / need, told - 1);
-        d->mem_bytes = left > 0 ? (int64_t)left : 0;
-        c->vain++;
+        double told = (double)c->planned.cost.rank[r].total_bytes;
+        d->mem_bytes = told_less(d->mem_bytes, need, told);
     }
+    return true;
+}
+
+/* The state folder of some node has no room for the compiled plan. */
+static bool lacks_room(struct hsp_plan_question *q, const struct choice *c,
+                       const struct hsp_epoch_plan *p, struct hsp_err *err)
+{
+    uint32_t at;
+    uint64_t bytes;
+    double told = 0;
+    if (!seals_too_much(q, p, c->room, &at, &bytes)) {
+        return false;
+    }
+    const struct hsp_device_desc *d = &q->cluster.dev[at];
+    (void)hsp_err_set(err, HSP_EINFEASIBLE, 0,
+                      "compiled, needs %s in the state folder of %.*s, which has %s",
+                      hsp_bytes_figure((double)bytes).text, (int)strcspn(d->name, "/"), d->name,
+                      hsp_bytes_figure((double)c->room[at]).text);
+    for (uint32_t r = 0; r < c->planned.cost.n && !c->by_hand; r++) {
+        const struct hsp_rank_cost *k = &c->planned.cost.rank[r];
+        told = q->cluster.dev[k->device].node == d->node ? (double)k->node_folder_bytes : told;
+    }
+    for (uint32_t i = 0; i < q->cluster.n && !c->by_hand; i++) {
+        struct hsp_device_desc *x = &q->cluster.dev[i];
+        if (x->node == d->node) {
+            x->folder_bytes = told_less(x->folder_bytes, (double)bytes, told);
+        }
+    }
+    return true;
+}
+
+/* The compiled plan does not go onto its devices, or into their state folders: says so, and to the
+ * planner that there is less. False: it fits. */
+static bool drop_too_large(struct hsp_plan_question *q, struct choice *c,
+                           struct hsp_plan_answer *ret, struct hsp_err *err)
+{
+    const struct hsp_epoch_plan *p = ret->plan->built;
+    if (!lacks_memory(q, c, p, err) && !lacks_room(q, c, p, err)) {
+        return false;
+    }
+    ret->status = err->code;
+    refuse(c, err);
+    c->vain += !c->by_hand;
     ret->plan = hsp_plan_rec_unref(ret->plan);
     return true;
+}
+
+/* A device may be left out, or have a small part, because of its state folder. */
+static bool is_tight(const struct hsp_plan_question *q, const struct choice *c,
+                     const struct hsp_plan_answer *a)
+{
+    uint32_t most, i = 0;
+    double all = a->status == HSP_OK ? (double)hsp_durability_bytes(&c->planned.cost, &most)
+                                     : (double)INFINITY;
+    while (i < q->cluster.n && !(c->room[i] > 0 && !q->excluded[i] && (double)c->room[i] < all)) {
+        i++;
+    }
+    return i < q->cluster.n;
 }
 
 /* One choice, and its compile; true: it is too large, so there may be another one. */
@@ -286,16 +371,20 @@ static bool plan_once(struct hsp_plan_question *q, bool compile, struct choice *
 void hsp_plan_work(struct hsp_plan_question *q, bool compile, struct hsp_plan_answer *ret)
 {
     struct hsp_err err = {0};
-    struct choice c = {.offered = hsp_arena_array(q->arena, q->cluster.n, sizeof *c.offered)};
+    struct choice c = {.offered = hsp_arena_array(q->arena, q->cluster.n, sizeof *c.offered),
+                       .room = hsp_arena_array(q->arena, q->cluster.n, sizeof *c.room)};
+    bool can = c.offered != NULL && c.room != NULL;
     *ret = (struct hsp_plan_answer){0};
-    for (uint32_t i = 0; c.offered != NULL && i < q->cluster.n; i++) {
+    for (uint32_t i = 0; can && i < q->cluster.n; i++) {
         c.offered[i] = q->cluster.dev[i].mem_bytes;
+        c.room[i] = q->cluster.dev[i].folder_bytes;
     }
-    if (c.offered == NULL) {
-        ret->status = hsp_err_nomem(&err, "planning");
-    } else {
+    if (can) {
         while (plan_once(q, compile, &c, ret, &err)) {
         }
+        ret->tight = is_tight(q, &c, ret);
+    } else {
+        ret->status = hsp_err_nomem(&err, "planning");
     }
     if (ret->status != HSP_OK) {
         hsp_str_printf(ret->reason, sizeof ret->reason, "%s", err.msg);

@@ -149,6 +149,7 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
     (void)snprintf(name, sizeof name, "%s/%u", n->name, HSP_DEVICE_INDEX(id));
     *d = hsp_device_default(name, HSP_DEVICE_NODE(id), p->speed > 0 ? p->speed : 1);
     d->mem_bytes = p->mem_bytes < INT64_MAX ? (int64_t)p->mem_bytes : INT64_MAX;
+    d->folder_bytes = n->folder_free < INT64_MAX ? (int64_t)n->folder_free : INT64_MAX;
     d->communicator_bytes = strcmp(kind, "cuda") == 0 ? HSP_COMMUNICATOR_BYTES : 0;
     const double measured[] = {p->gemm_fp32_flops, p->gemm_fp64_flops, p->gemm_tf32_flops,
                                p->gemm_bf16_flops, p->mem_bytes_per_s, p->op_us,

@@ -34,6 +34,7 @@ struct hsp_plan_question {
 struct hsp_plan_answer {
     enum hsp_status status;
     bool keep;
+    bool tight; /* some device has less room in its state folder than there might be state on it */
     char reason[240];
     struct hsp_plan_rec *plan;  /* counted, NULL unless a plan is to be used */
     struct hsp_planned planned; /* in the question's arena; plan NULL: none */

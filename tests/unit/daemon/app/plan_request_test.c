@@ -354,6 +354,7 @@ static void test_the_first_hand_written_plan_that_fits_wins(void **state)
 static uint32_t n_swollen; /* so many plans that are compiled next need this much on rank 0 */
 static uint64_t swollen;
 static bool widely; /* only where it computes on bf16 in fp32 */
+static bool sealed; /* in its state folder */
 
 enum hsp_status __real_hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
                                          const hsp_device_id *device, const double *compute_s,
@@ -375,7 +376,8 @@ enum hsp_status __wrap_hsp_plan_rec_make(struct hsp_job_rec *job, const struct h
         __real_hsp_plan_rec_make(job, plan, device, compute_s, names, source, mem_cap, ret, err);
     if (st == HSP_OK && n_swollen > 0) {
         n_swollen--;
-        *(widely ? (*ret)->built->wide_bytes : (*ret)->built->info.mem_bytes) = swollen;
+        struct hsp_epoch_plan *p = (*ret)->built;
+        *(widely ? p->wide_bytes : sealed ? p->folder_bytes : p->info.mem_bytes) = swollen;
     }
     return st;
 }
@@ -608,6 +610,128 @@ static void test_the_running_plan_stays_when_a_better_one_is_too_large(void **st
     app_cluster_free(c);
 }
 
+static void set_rooms(struct hsp_cluster *c, uint64_t bytes)
+{
+    for (uint32_t n = 0; n < 4; n++) {
+        c->nodes[n].folder_free = bytes;
+    }
+}
+
+/* Plans as if nothing ran, or @running did. */
+static struct hsp_plan_answer plan_with(struct hsp_cluster *c, struct hsp_job_rec *j,
+                                        struct hsp_plan_rec *running)
+{
+    struct hsp_plan_request r = {.current_usable = running != NULL};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    struct hsp_plan_answer a;
+    q->current = running != NULL ? hsp_plan_rec_ref(running) : NULL;
+    hsp_plan_work(q, true, &a);
+    (void)hsp_plan_question_free(q);
+    return a;
+}
+
+/* No plan seals more on a node than its agent says that there is room for: first the best plan,
+ * then, with a byte less than that needs, another one, then none. */
+static void test_plans_are_held_to_state_folders(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    uint64_t room = 0;
+    for (int i = 0; i < 3; i++) {
+        set_rooms(c, i == 2 ? 1024 : room);
+        struct hsp_plan_answer a = plan_with(c, j, NULL);
+        assert_int_equal(a.status, i < 2 ? HSP_OK : HSP_EINFEASIBLE);
+        assert_int_equal(a.tight, i > 0);
+        if (i == 2) {
+            assert_null(a.plan);
+            assert_non_null(strstr(a.reason, " in the state folder of w"));
+            assert_non_null(strstr(a.reason, ", which has 1.0 KiB"));
+            continue;
+        }
+        uint64_t most = 0;
+        for (uint32_t r = 0; r < a.plan->n_ranks; r++) {
+            uint64_t bytes = a.plan->built->folder_bytes[r];
+            most = bytes > most ? bytes : most;
+        }
+        assert_true(room == 0 || most <= room);
+        room = most - 1;
+        (void)hsp_plan_rec_unref(a.plan);
+    }
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+/* Bytes of compiled programs count, for plans of the planner and for those written by hand. */
+static void test_compiled_plans_are_held_to_state_folders(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file files[] = {{"tp.yaml", app_tp2}};
+    struct hsp_job_rec *j = app_job("", 0, NULL),
+                       *hand = app_job("annotations: [tp.yaml]\n", 1, files);
+    for (uint32_t n = 0; n < 4; n++) { /* their memory is their node's */
+        c->nodes[n].dev[0].profile.mem_bytes = 8 * GIB;
+    }
+    set_rooms(c, GIB);
+    sealed = true;
+    swollen = GIB + 1;
+    struct hsp_plan_answer best = plan_with(c, j, NULL);
+    for (uint32_t n = 1; n <= 100; n += 99) {
+        n_swollen = n;
+        struct hsp_plan_answer a = plan_with(c, j, NULL);
+        assert_int_equal(a.status, n == 1 ? HSP_OK : HSP_EINFEASIBLE);
+        if (n == 1) {
+            assert_string_not_equal(a.plan->summary, best.plan->summary);
+        } else {
+            assert_non_null(strstr(a.reason, "compiled, needs 1.0 GiB in the state folder of w"));
+        }
+        (void)hsp_plan_rec_unref(a.plan);
+    }
+    n_swollen = 0;
+    sealed = false;
+    uint64_t need = 0;
+    for (int i = 0; i < 3; i++) { /* with plenty; with what it needs; with a byte less */
+        set_rooms(c, i == 0 ? GIB : need - (i == 2));
+        struct hsp_plan_answer a = plan_with(c, hand, NULL);
+        assert_int_equal(a.status, i < 2 ? HSP_OK : HSP_EINFEASIBLE);
+        if (i < 2) {
+            assert_string_equal(a.plan->source, "tp.yaml");
+            const uint64_t *b = a.plan->built->folder_bytes;
+            need = b[0] > b[1] ? b[0] : b[1];
+        } else {
+            assert_non_null(strstr(a.reason, "tp.yaml: compiled, needs "));
+        }
+        (void)hsp_plan_rec_unref(a.plan);
+    }
+    (void)hsp_plan_rec_unref(best.plan);
+    (void)hsp_job_rec_unref(hand);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+/* A switch seals the new layout beside the old one. Where only one device has room for that, the
+ * plan on that device alone does not replace the running one, which is faster. */
+static void test_the_running_plan_lies_in_its_state_folders(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_answer best = plan_with(c, j, NULL);
+    assert_true(best.plan->n_ranks > 1);
+    set_rooms(c, 1);
+    c->nodes[0].folder_free = GIB;
+    struct hsp_plan_answer alone = plan_with(c, j, NULL);
+    assert_int_equal(alone.plan->n_ranks, 1);
+    struct hsp_plan_answer kept = plan_with(c, j, best.plan);
+    assert_true(kept.keep && kept.plan == NULL);
+    assert_non_null(strstr(kept.reason, "the best other plan takes "));
+    (void)hsp_plan_rec_unref(alone.plan);
+    (void)hsp_plan_rec_unref(best.plan);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
 static void test_impossible_and_cancelled(void **state)
 {
     (void)state;
@@ -652,6 +776,9 @@ HSP_TEST_FILE(plan_request_test)
         cmocka_unit_test(test_a_plan_written_by_hand_may_fill_its_device),
         cmocka_unit_test(test_a_plan_as_good_is_kept),
         cmocka_unit_test(test_the_running_plan_stays_when_a_better_one_is_too_large),
+        cmocka_unit_test(test_plans_are_held_to_state_folders),
+        cmocka_unit_test(test_compiled_plans_are_held_to_state_folders),
+        cmocka_unit_test(test_the_running_plan_lies_in_its_state_folders),
         cmocka_unit_test(test_impossible_and_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,6 +198,46 @@ static void what_is_asked_in_vain_is_told_once(void **state)
     cw_end(&w);
 }
 
+static void say_room(struct cw_world *w, uint64_t bytes)
+{
+    cw_msg(w, 3,
+           (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat = {.seq = 1, .folder_free = bytes}});
+}
+
+/* A node came in vain, for want of room in its state folder. The running job asks again when there
+ * is much more room. A job for which room does not matter asks nothing. */
+static void more_room_is_asked_about(void **state)
+{
+    (void)state;
+    for (int tight = 0; tight < 2; tight++) {
+        struct cw_world w;
+        cw_begin(&w, 2, 1);
+        cw_run_job(&w, 2);
+        cw_let_go(&w, 1, 2);
+        cw_say_hello(&w, 3, (struct hsp_m_hello){.node = "n2", .folder_free = 9000});
+        assert_true(w.n_asked == 3 && w.c->nodes[2].folder_free == 9000);
+        uint64_t ticket = w.ticket;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                                       .u.plan = {.job = 1,
+                                                  .ticket = w.ticket,
+                                                  .status = HSP_EINFEASIBLE,
+                                                  .tight = tight != 0,
+                                                  .reason = "no room on n2"}});
+        a_second_later(&w, 2);
+        say_room(&w, 8000);
+        say_room(&w, 10000);
+        assert_true(w.ticket == ticket && w.c->nodes[2].folder_free == 10000);
+        say_room(&w, 10001);
+        assert_true(w.ticket == ticket + (uint64_t)tight);
+        if (tight) {
+            assert_string_equal(cw_job(&w, 1)->cause, "more room in the state folder of n2");
+            cw_plan(&w, 1);
+            assert_int_equal(cw_job(&w, 1)->att.n_ranks, 3);
+        }
+        cw_end(&w);
+    }
+}
+
 /* A job has no room for all of a long reason: the events have it, once. */
 static void a_long_reason_is_whole_in_the_events(void **state)
 {
@@ -406,6 +446,7 @@ HSP_TEST_FILE(answers_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_plan_is_refused),
         cmocka_unit_test(what_is_asked_in_vain_is_told_once),
+        cmocka_unit_test(more_room_is_asked_about),
         cmocka_unit_test(a_long_reason_is_whole_in_the_events),
         cmocka_unit_test(a_job_that_waits_tells_its_reason_once),
         cmocka_unit_test(a_job_that_is_paused_tells_its_reason_once),

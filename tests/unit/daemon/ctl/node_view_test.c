@@ -116,6 +116,20 @@ static void a_node_says_whether_it_may_keep_copies(void **state)
     }
 }
 
+static void the_room_in_the_state_folder_is_shown(void **state)
+{
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        char doc[160];
+        (void)snprintf(doc, sizeof doc, "[{\"name\": \"n1\", \"devices\": []%s}]",
+                       known ? ", \"folder_free_bytes\": 3221225472" : "");
+        char *t = node_text(doc, true);
+        assert_true((strstr(t, "\nstate folder: 3.0 GiB free\n") != NULL) == (known == 1));
+        assert_true((strstr(t, "state folder") != NULL) == (known == 1));
+        free(t);
+    }
+}
+
 static void who_is_no_member_is_found_by_its_address(void **state)
 {
     (void)state;
@@ -159,6 +173,7 @@ HSP_TEST_FILE(node_view_test)
         cmocka_unit_test(nodes_say_what_is_wrong_with_devices),
         cmocka_unit_test(a_node_that_has_gone_is_shown),
         cmocka_unit_test(a_node_says_whether_it_may_keep_copies),
+        cmocka_unit_test(the_room_in_the_state_folder_is_shown),
         cmocka_unit_test(who_is_no_member_is_found_by_its_address),
         cmocka_unit_test(a_node_shows_its_gpus),
     };
