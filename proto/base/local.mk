@@ -7,6 +7,7 @@ proto_base_libbase_a_SOURCES = \
   proto/base/err.c proto/base/err.h \
   proto/base/hash.c proto/base/hash.h \
   proto/base/le.h \
+  proto/base/lz.c proto/base/lz.h \
   proto/base/map.c proto/base/map.h \
   proto/base/place.c proto/base/place.h \
   proto/base/rng.c proto/base/rng.h proto/base/simd.h \

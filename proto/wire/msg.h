@@ -28,7 +28,7 @@
 #define HSP_MSG_BODY_MAX    (4u << 20)  /* a HELLO with every holding below: under 2 MiB */
 #define HSP_MSG_BLOB_MAX    (64u << 20) /* D16 */
 #define HSP_MSG_METRICS_MAX (4u << 20)
-#define HSP_MSG_PAPERS_MAX  (16u << 20) /* of a job with 200 layouts; most have some 100 kB */
+#define HSP_MSG_PAPERS_MAX  (16u << 20) /* most have some 10 kB: papers.h */
 #define HSP_MSG_TRACE_MAX   (8u << 20)  /* 65536 spans of 27 bytes, names and messages of labels */
 #define HSP_NODE_DEVICES    16u   /* devices of one node: more than any server has accelerators */
 #define HSP_NODE_CARDS      16u   /* network cards of one node */

@@ -109,7 +109,9 @@ static bool seed(size_t i, struct hsp_buf *out)
         {.generation = 0}, {.generation = 1u << 20}, {.device = true},     {.ranks = true},
         {.no = true},      {.one_name = true},       {.ckpt = "/tmp/mine"}};
     if (i < HSP_ARRAY_LEN(twist)) {
-        adopt_papers(&twist[i], out);
+        struct adopt_twist t = twist[i];
+        t.plain = i > 0; /* so that a changed byte is one of a row */
+        adopt_papers(&t, out);
     }
     return i < HSP_ARRAY_LEN(twist);
 }

@@ -48,7 +48,7 @@ static void note(struct hsp_m_kept *k, const struct hsp_segment_info *i, uint64_
 
 /* Papers are renewed when a job is adopted, segments are not. Of one cluster the newer generation
  * is the one that was told. */
-static void note_papers(struct hsp_m_kept *k, const struct hsp_papers *p, char *name)
+static void note_papers(struct hsp_m_kept *k, const struct hsp_papers_head *p, char *name)
 {
     bool same = hsp_digest_equal(k->cluster, p->whose.cluster);
     if (!same || hsp_generation_ahead(p->whose.generation, k->generation)) {
@@ -63,21 +63,16 @@ static void note_papers(struct hsp_m_kept *k, const struct hsp_papers *p, char *
 static enum hsp_status look_at_papers(const char *dir, struct hsp_m_kept *k, char *name,
                                       struct hsp_err *err)
 {
-    struct hsp_papers p;
+    struct hsp_papers_head p;
     struct hsp_err why = {0};
     uint8_t *data = NULL;
     size_t len = 0;
     enum hsp_status st = hsp_papers_file_read(dir, k->job, &data, &len, &why);
-    struct hsp_arena *arena = st == HSP_OK ? hsp_arena_new(HSP_PAPERS_MAX) : NULL;
-    if (st == HSP_OK) {
-        st = arena != NULL ? hsp_papers_read(data, len, arena, &p, &why)
-                           : hsp_err_nomem(&why, "papers of job %u", k->job);
-    }
+    st = st == HSP_OK ? hsp_papers_look(data, len, &p, &why) : st;
     if (st == HSP_OK) {
         note_papers(k, &p, name);
     }
     k->papers_damaged = st == HSP_EDIGEST || st == HSP_EIO || st == HSP_ELIMIT;
-    (void)hsp_arena_free(arena);
     free(data);
     return st == HSP_ENOMEM ? hsp_err_set(err, st, 0, "%s", why.msg) : HSP_OK;
 }

@@ -21,9 +21,6 @@
 #define BEGIN "job-"
 #define END   ".papers"
 
-/* To read: rows are few, and their values borrowed. */
-#define ARENA ((size_t)32 << 20)
-
 static enum hsp_status path_of(const char *dir, uint32_t job, char ret[PATH_MAX],
                                struct hsp_err *err)
 {
@@ -34,18 +31,13 @@ static enum hsp_status path_of(const char *dir, uint32_t job, char ret[PATH_MAX]
 
 static enum hsp_status verify(uint32_t job, const void *data, size_t len, struct hsp_err *err)
 {
-    struct hsp_papers p;
-    struct hsp_arena *arena = hsp_arena_new(ARENA);
-    if (arena == NULL) {
-        return hsp_err_nomem(err, "papers of job %" PRIu32, job);
-    }
-    enum hsp_status st = hsp_papers_read(data, len, arena, &p, err);
-    if (st == HSP_OK && p.job != job) {
+    struct hsp_papers_head h;
+    enum hsp_status st = hsp_papers_look(data, len, &h, err);
+    if (st == HSP_OK && h.job != job) {
         st = hsp_err_set(err, HSP_EDIGEST, 0,
-                         "papers of job %" PRIu32 " in the place of those of job %" PRIu32, p.job,
+                         "papers of job %" PRIu32 " in the place of those of job %" PRIu32, h.job,
                          job);
     }
-    (void)hsp_arena_free(arena);
     return st;
 }
 

@@ -128,7 +128,7 @@ enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, struct hsp_adoptio
         h->told = true;
         h->generation = p.whose.generation;
         h->epoch = p.epoch;
-        h->papers = hsp_hash128(data, len);
+        h->papers = p.rows;
         h->job_file = job_file(&p);
         uint32_t g = hsp_generation_number(p.whose.generation);
         uint32_t best = x->data != NULL ? hsp_generation_number(x->papers.whose.generation) : 0;

@@ -9,7 +9,7 @@
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/plan/plan_yaml.h"
 #include "proto/base/check.h"
-#include "proto/wire/papers.h"
+#include "tests/unit/proto/wire/papers_sample.h"
 
 #define CAP      ((size_t)64 << 20)
 #define ROWS     16u
@@ -173,7 +173,11 @@ void adopt_papers(const struct adopt_twist *t, struct hsp_buf *out)
     p.row = row;
     p.epoch += t->epoch;
     p.whose.generation = (uint64_t)t->generation << 32;
-    hsp_papers_write(&p, out);
+    if (t->plain) {
+        papers_plain(&p, out);
+    } else {
+        hsp_papers_write(&p, out);
+    }
     hsp_buf_fini(&text[0]);
     hsp_buf_fini(&text[1]);
     (void)hsp_plan_rec_unref(r);

@@ -22,6 +22,7 @@ struct adopt_twist { /* what is another than job 1, tiny, has it; zeroes: nothin
     bool device, ranks, no; /* of the shell's plan: its devices, how many, its number */
     bool no_plan;           /* the shell has none */
     bool one_name;          /* both nodes are called a */
+    bool plain;             /* in the form of older programs */
 };
 /* Appends the papers of job 1 of cluster {1, 0}: rows of the core and of the shell. */
 void adopt_papers(const struct adopt_twist *t, struct hsp_buf *out);

@@ -20,7 +20,8 @@
 
 static const struct adopt_twist honest, later = {.epoch = 2}, other = {.ckpt = "/srv/other"},
                                         forged = {.generation = 1, .ckpt = "/tmp/mine"},
-                                        far = {.generation = 257}, near = {.generation = 256};
+                                        far = {.generation = 257}, near = {.generation = 256},
+                                        plain = {.plain = true};
 
 /* An adoption of job 1, for which @n agents h0, h1, ... were asked. */
 static struct hsp_adoption *asked(uint32_t n)
@@ -150,6 +151,16 @@ static void papers_of_one_epoch_that_differ(void **state)
     (void)hsp_adoption_free(x);
 }
 
+/* Some agents got theirs from an hspmdd that wrote the older form. */
+static void papers_of_both_forms_agree(void **state)
+{
+    (void)state;
+    struct hsp_adoption *x = asked(2);
+    tells(x, 0, &plain);
+    tells(x, 1, &honest);
+    judged(x, HSP_OK, "h0 (10.0.0.0:9), h1 (10.0.0.1:9): generation 0, epoch 1");
+}
+
 /* What the administrator says goes, unless two say that they are the one he means. */
 static void the_one_that_is_named_is_believed(void **state)
 {
@@ -203,6 +214,7 @@ static void rows_that_contradict_each_other_are_refused(void **state)
     };
     struct hsp_err err = {0};
     assert_ok(read_one(&honest, &err), &err);
+    assert_ok(read_one(&plain, &err), &err);
     for (size_t i = 0; i < HSP_ARRAY_LEN(table); i++) {
         err = (struct hsp_err){0};
         assert_status(read_one(&table[i].t, &err), table[i].want);
@@ -326,6 +338,7 @@ HSP_TEST_FILE(adoption_test)
         cmocka_unit_test(one_alone_is_not_believed),
         cmocka_unit_test(a_crowd_that_lies_is_not_believed),
         cmocka_unit_test(papers_of_one_epoch_that_differ),
+        cmocka_unit_test(papers_of_both_forms_agree),
         cmocka_unit_test(the_one_that_is_named_is_believed),
         cmocka_unit_test(rows_that_contradict_each_other_are_refused),
         cmocka_unit_test(devices_are_numbered_anew),

@@ -4,6 +4,7 @@ base_tests = \
   tests/unit/proto/base/element_hash_test \
   tests/unit/proto/base/err_test \
   tests/unit/proto/base/hash_test \
+  tests/unit/proto/base/lz_test \
   tests/unit/proto/base/map_test \
   tests/unit/proto/base/place_test \
   tests/unit/proto/base/rng_test \
@@ -18,6 +19,7 @@ tests_unit_proto_base_base_tests_SOURCES = \
   tests/unit/proto/base/element_hash_test.c \
   tests/unit/proto/base/err_test.c \
   tests/unit/proto/base/hash_test.c \
+  tests/unit/proto/base/lz_test.c \
   tests/unit/proto/base/map_test.c \
   tests/unit/proto/base/place_test.c \
   tests/unit/proto/base/rng_test.c \
