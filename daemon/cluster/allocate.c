@@ -165,20 +165,29 @@ static void share_out(struct alloc *a, const struct hsp_job *self, const struct 
     }
 }
 
+/* False: without memory, and c->failed is set. */
+static bool share_now(struct hsp_cluster *c, const struct hsp_job *j, struct alloc *ret)
+{
+    const struct hsp_job **order = hsp_ci_alloc(c, c->n_jobs, sizeof(*order));
+    uint32_t *got = hsp_ci_alloc(c, c->n_jobs, sizeof(*got));
+    if (c->failed || !gather(c, ret)) {
+        return false;
+    }
+    share_out(ret, j, order, ordered(c, order), got);
+    return true;
+}
+
 uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id **ret)
 {
     struct alloc a;
-    const struct hsp_job **order = hsp_ci_alloc(c, c->n_jobs, sizeof(*order));
-    uint32_t *got = hsp_ci_alloc(c, c->n_jobs, sizeof(*got));
-    if (c->failed || !gather(c, &a)) {
+    uint32_t n = 0;
+    if (!share_now(c, j, &a)) {
         return 0;
     }
     *ret = hsp_ci_alloc(c, a.n, sizeof(**ret));
     if (c->failed) {
         return 0;
     }
-    share_out(&a, j, order, ordered(c, order), got);
-    uint32_t n = 0;
     for (uint32_t i = 0; i < a.n; i++) {
         const struct cand *k = &a.cand[i];
         bool own = k->holder == j->id && hsp_ci_device(c, k->device)->ask != HSP_ASK_STOP;
@@ -221,30 +230,44 @@ static const char *who_has_them(struct hsp_cluster *c, const struct hsp_job *j)
     return named > 0 ? hsp_ci_printf(c, " (%s)", who) : "";
 }
 
-/* Devices that @j could use, were they not too few: no share is given then. */
-static uint32_t within_reach(struct hsp_cluster *c, const struct hsp_job *j)
+/* Devices that @j could use, were they not too few: no share is given then. *ret_due: those that
+ * another job has still, and that will be given to @j or are free then. */
+static uint32_t within_reach(struct hsp_cluster *c, const struct hsp_job *j, uint32_t *ret_due)
 {
     struct alloc a;
     uint32_t n = 0;
-    if (!gather(c, &a)) {
+    *ret_due = 0;
+    if (!share_now(c, j, &a)) {
         return 0;
     }
     for (uint32_t i = 0; i < a.n; i++) {
-        n += rank_of(j, &a.cand[i]) < 2 && usable(&a, j, &a.cand[i]);
+        const struct cand *k = &a.cand[i];
+        bool held = k->holder != 0 && k->holder != j->id;
+        n += rank_of(j, k) < 2 && usable(&a, j, k);
+        *ret_due += held && usable(&a, j, k) && (k->ending || k->target == j->id);
     }
     return n;
+}
+
+/* What becomes of those that other jobs have. */
+static const char *what_next(struct hsp_cluster *c, const char *who, uint32_t due)
+{
+    return who[0] == '\0' ? ""
+           : due > 0
+               ? hsp_ci_printf(c, "; %u of them %s being given up", due, due == 1 ? "is" : "are")
+               : "; they come free when a job ends or is scaled down";
 }
 
 const char *hsp_ci_too_few(struct hsp_cluster *c, const struct hsp_job *j, uint32_t need,
                            uint32_t n)
 {
-    uint32_t all = 0;
-    n = n > 0 ? n : within_reach(c, j);
+    uint32_t all = 0, due, reach = within_reach(c, j, &due);
+    n = n > 0 ? n : reach;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         all += (uint32_t)__builtin_popcount(c->briefs[i].offer);
     }
-    const char *s = hsp_s(need);
+    const char *s = hsp_s(need), *who = who_has_them(c, j);
     return all == 0 ? hsp_ci_printf(c, "%u device%s; no node offers any", need, s)
-                    : hsp_ci_printf(c, "%u device%s; %u of %u can be used%s", need, s, n, all,
-                                    who_has_them(c, j));
+                    : hsp_ci_printf(c, "%u device%s; %u of %u can be used%s%s", need, s, n, all,
+                                    who, what_next(c, who, due));
 }

@@ -23,9 +23,8 @@ uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_de
 /* An executor of @d is started, or will be: an attempt waits for it. */
 bool hsp_ci_up_soon(const struct hsp_cluster *c, hsp_device_id d);
 /* For people, in the arena of the step: @j needs @need devices and may use @n. Example:
- * "2 devices; 0 of 3 can be used (job long has 2, job mist has 1)". @n 0: those that
- * are free count.
- */
+ * "2 devices; 0 of 3 can be used (job long has 2, job mist has 1); 1 of them is being given up".
+ * @n 0: those that are free count. */
 const char *hsp_ci_too_few(struct hsp_cluster *c, const struct hsp_job *j, uint32_t need,
                            uint32_t n);
 

@@ -14,7 +14,7 @@
 #define FIRST_MS  5000u  /* between measurements: a call costs next to nothing; doubled each time */
 #define LAST_MS   60000u /* that the pair breaks again, up to it, as each time costs jobs a pause */
 #define MENDED_MS 600000u /* behind it that is forgotten */
-#define AGAIN_MS  60000u  /* two silences within that are one fault */
+#define AGAIN_MS  60000u  /* two silences, or one and a stall, within that are one fault */
 #define SLOW_PART 0.5     /* of the rate of plans: less is slow */
 #define PROBED_MS 60000u  /* least time between measurements of a pair that is used */
 #define FRESH_MS  10000u  /* a suspicion is being measured, or cannot be */
@@ -91,6 +91,11 @@ bool hsp_ci_deaf(const struct hsp_cluster *c, uint32_t a, uint32_t b)
     return p != NULL && p->broken && !p->slow;
 }
 
+static bool is_recent(const struct hsp_cluster *c, hsp_msec at)
+{
+    return at != 0 && c->now_ms < at + AGAIN_MS;
+}
+
 /* Each loss counts once, when one of the two has told of it. */
 void hsp_ci_pair_suspect(struct hsp_cluster *c, const struct hsp_job *j, uint64_t epoch, uint32_t a,
                          uint32_t b, bool own)
@@ -100,9 +105,9 @@ void hsp_ci_pair_suspect(struct hsp_cluster *c, const struct hsp_job *j, uint64_
     if (p == NULL || (same && (p->own || !own))) {
         return;
     }
-    bool again = p->suspect_ms != 0 && c->now_ms < p->suspect_ms + AGAIN_MS;
     if (own) {
-        p->suspects = again ? p->suspects + 1 : 1;
+        p->suspects = (is_recent(c, p->suspect_ms) ? p->suspects : 0) + 1;
+        p->suspects += p->suspects == 1 && is_recent(c, p->stalled_ms);
         p->suspect_ms = c->now_ms;
     }
     p->suspects = p->suspects > 0 ? p->suspects : 1;
@@ -110,6 +115,16 @@ void hsp_ci_pair_suspect(struct hsp_cluster *c, const struct hsp_job *j, uint64_
     p->job = j->id;
     p->epoch = epoch;
     p->own = own;
+}
+
+bool hsp_ci_pair_stalled(struct hsp_cluster *c, uint32_t a, uint32_t b)
+{
+    struct hsp_broken_pair *p = pair_of(c, a, b);
+    if (p == NULL) {
+        return false;
+    }
+    p->stalled_ms = c->now_ms;
+    return p->suspects > 0 && is_recent(c, p->suspect_ms);
 }
 
 /* True when the round that follows the suspicion is under way. */
@@ -131,6 +146,7 @@ static uint32_t pause_of(const struct hsp_broken_pair *p)
 static void found_broken(struct hsp_cluster *c, struct hsp_broken_pair *p, const char *why)
 {
     p->suspects = 0;
+    p->stalled_ms = 0;
     hsp_str_printf(p->why, sizeof(p->why), "%s", why);
     if (p->broken) {
         return;
@@ -285,7 +301,7 @@ void hsp_ci_pair_answered(struct hsp_cluster *c, uint32_t a, uint32_t b)
         return;
     }
     if (p->suspects > 1 && is_fresh(c, p)) {
-        found_broken(c, p, "calls are answered, but executors fell silent twice");
+        found_broken(c, p, "calls are answered, but too few other messages pass");
     } else if (p->broken && !p->slow) { /* calls move too little to tell */
         mend(c, p, "reach each other again");
     }

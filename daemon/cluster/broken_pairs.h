@@ -7,7 +7,8 @@
  * is doubled, up to 60 s.
  *
  * A pair that is answered and falls silent all the same, twice within a minute, is broken too: some
- * packets pass.
+ * packets pass. So is one that falls silent once and holds up a job once (progress.h) within a
+ * minute, in either order.
  *
  * A pair through which too little comes (progress.h) is broken, too. It is mended when its rate,
  * measured again (link_probe.h), is half of what plans reckon with or more. Calls that are answered
@@ -39,6 +40,9 @@ void hsp_ci_pair_deaf(struct hsp_cluster *c, uint32_t a, uint32_t b, const char 
 void hsp_ci_pair_answered(struct hsp_cluster *c, uint32_t a, uint32_t b);
 /* They could not be measured: a pair that is suspected counts as broken. */
 void hsp_ci_pair_unmeasured(struct hsp_cluster *c, uint32_t a, uint32_t b);
+/* All ranks of a job wait for the connection of the two since a period. True: it has fallen silent
+ * in the minute before. */
+bool hsp_ci_pair_stalled(struct hsp_cluster *c, uint32_t a, uint32_t b);
 /* Too little comes through between them, as @why says: the pair is broken until its rate is that of
  * plans again. False: it is borne, as no job could do without it. */
 bool hsp_ci_pair_slow(struct hsp_cluster *c, uint32_t a, uint32_t b, const char *why);

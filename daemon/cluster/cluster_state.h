@@ -620,6 +620,7 @@ struct hsp_broken_pair {
     uint32_t job;      /* of that loss */
     uint64_t epoch;
     hsp_msec suspect_ms, said_ms; /* counted last; heard of last */
+    hsp_msec stalled_ms;          /* a job waited for it; 0: none, or it was found broken since */
     char why[160];
 };
 

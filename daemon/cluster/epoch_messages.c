@@ -128,7 +128,7 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
     const char *why = hsp_ci_printf(c, "%s: %s", hsp_ci_device_name(c, d), f->reason);
     bool data = f->fact == HSP_FACT_NO_DATA;
     if (data) { /* also when another node has ended the attempt: one that has no text has none */
-        hsp_ci_data_refuse(c, j, d, f->fact, why);
+        hsp_ci_data_refuse(c, j, d, f->fact, why, NULL);
     }
     if (f->fact == HSP_FACT_CANNOT_CONNECT) { /* the same: it may not have known the pair */
         const struct hsp_cl_epoch *e = m->epoch == j->att.epoch ? &j->att : &j->over;

@@ -24,7 +24,7 @@ static hsp_msec pause_ms(const struct hsp_job *j)
 /* ---- one text for all ranks ---- */
 
 void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, uint32_t kind,
-                        const char *why)
+                        const char *why, const char *figures)
 {
     uint32_t at = HSP_DEVICE_NODE(d);
     struct hsp_job_mark *mark = hsp_ci_mark(c, j, at);
@@ -42,8 +42,10 @@ void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id 
         j->data_retry_ms = c->now_ms + pause_ms(j);
     }
     const struct hsp_plan_fact fact = {kind, d, d, 0, 0};
-    hsp_ci_learn(c, j, &fact, j->data_retry_ms, why);
-    hsp_ci_fact(c, "data.refused", HSP_SEV_WARN, j, &c->nodes[at], "%s", why);
+    hsp_ci_learn(c, j, &fact, j->data_retry_ms, figures != NULL ? figures : why);
+    hsp_ci_fact(c, "data.refused", HSP_SEV_WARN, j, &c->nodes[at], "%s%s%s%s", why,
+                figures != NULL ? " (" : "", figures != NULL ? figures : "",
+                figures != NULL ? ")" : "");
 }
 
 static bool same(const struct hsp_epoch_peer *p, uint64_t bytes, struct hsp_digest digest)
@@ -115,13 +117,15 @@ bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j)
             continue;
         }
         hsp_digest_hex(p->data_digest, wrong);
+        const char *whose = begun ? "the job began with" : "other nodes have";
         const char *one = hsp_ci_printf(
-            c, "%s: %s differs: %llu bytes, digest %s, %s %llu bytes, digest %s; %s", n->name,
-            j->data_path, (unsigned long long)p->data_bytes, wrong,
-            begun ? "the job began with" : "others have", (unsigned long long)bytes, right,
-            begun ? "bring those back, or cancel the job and submit it again to begin anew"
-                  : "give all workers the same");
-        hsp_ci_data_refuse(c, j, p->device, HSP_FACT_DATA_DIFFERS, one);
+            c, "%s: %s differs from the file that %s; %s", n->name, j->data_path, whose,
+            begun ? "bring that back, or cancel the job and submit it again to begin anew"
+                  : "give all nodes the same");
+        const char *figures = hsp_ci_printf(
+            c, "%s: %llu bytes, digest %s; %s %llu bytes, digest %s", j->data_path,
+            (unsigned long long)p->data_bytes, wrong, whose, (unsigned long long)bytes, right);
+        hsp_ci_data_refuse(c, j, p->device, HSP_FACT_DATA_DIFFERS, one, figures);
         why = why[0] == '\0' ? one : why;
     }
     hsp_ci_attempt_refused(c, j, why);

@@ -15,9 +15,11 @@
 bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j);
 /* Refuses the node of @d for @j. Does nothing when the node is refused already.
  *
- * @kind   HSP_FACT_NO_DATA or HSP_FACT_DATA_DIFFERS. */
+ * @kind     HSP_FACT_NO_DATA or HSP_FACT_DATA_DIFFERS.
+ * @why      for the reason of the job, and its event.
+ * @figures  what else LEFT OUT and the event say of the two files; NULL: @why says all. */
 void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, uint32_t kind,
-                        const char *why);
+                        const char *why, const char *figures);
 /* ": why; and N more; it is tried again by itself within 30 s" of the refused nodes, or "". */
 const char *hsp_ci_data_why(struct hsp_cluster *c, const struct hsp_job *j);
 /* Forgets the refusal of @node and the facts about its data. */

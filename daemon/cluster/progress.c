@@ -150,7 +150,8 @@ void hsp_ci_progress_vote(struct hsp_cluster *c, struct hsp_job *j, const struct
     bool special = p->special || !isnan(s->val_loss), stalled = p->periods > 0;
     p->special = j->checkpoint_every > 0 && s->step > 0 && s->step % j->checkpoint_every == 0;
     moved_on(c, j, s->step);
-    if (!(s->seconds > 0 && s->seconds < 1e6)) {
+    bool first = s->step == j->cur.step; /* it warms up, and includes no update */
+    if (first || !(s->seconds > 0 && s->seconds < 1e6)) {
         return;
     }
     if (!special) {
@@ -458,7 +459,7 @@ static void name_culprit(struct hsp_cluster *c, struct hsp_job *j, const struct 
     tell(c, j, e, &u, note_name(p, e, &u));
 }
 
-/* ---- a link that is named twice ---- */
+/* ---- a link that is named twice, or that has fallen silent before ---- */
 
 /* Of layout @p all parts have a holder elsewhere, or @node reaches another one that
  * passes them on. */
@@ -498,7 +499,8 @@ static void avoid_link(struct hsp_cluster *c, struct hsp_job *j, const struct hs
 {
     const struct hsp_progress *p = &j->progress;
     uint32_t a = p->link_a, b = p->link_b;
-    if (!p->by_link || p->times < NAMED || a == b ||
+    bool silent = p->by_link && a != b && hsp_ci_pair_stalled(c, a, b);
+    if (!p->by_link || (p->times < NAMED && !silent) || a == b ||
         (!can_do_without(c, j, e, a, b) && !can_do_without(c, j, e, b, a))) {
         return;
     }

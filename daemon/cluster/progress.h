@@ -4,7 +4,7 @@
  * rank of the epoch is asked where it stands (WHERE). From the answers the culprit is found
  * (waits.h), and told: job.stalled, and in status. A link that is named in two periods running is a
  * fact about its two nodes, as if they could not reach each other (broken_pairs.h), and the job is
- * planned anew.
+ * planned anew. Once is enough where the two have fallen silent in the minute before.
  *
  *     VOTE t   0.0 s                         steps take 0.1 s, failure_detection is 3 s
  *     WHERE    3.0 s  to n1, n2, n3

@@ -149,7 +149,8 @@ static void put_line(struct hsp_ctl *ctl, struct hsp_table *t, const struct seen
 
 bool hsp_ckpt_view(struct hsp_ctl *ctl, const char *lines)
 {
-    static const struct hsp_column cols[] = {{"TIME", false}, {"RESULT", false}, {"WHAT", false}};
+    static const struct hsp_column cols[] = {
+        {"TIME", false}, {"RESULT", false}, {"WHAT", HSP_FOLDED}};
     const struct seen s = look(ctl, lines);
     struct hsp_table *t = hsp_table_new(ctl, cols, sizeof cols / sizeof cols[0]);
     while (*lines != '\0') {

@@ -73,8 +73,9 @@ static const char *state_cell(const cJSON *j)
 static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
 {
     static const struct hsp_column cols[] = {
-        {"ID", true},   {"JOB", false},  {"STATE", false},  {"STEP", true},   {"LOSS", true},
-        {"TIME", true}, {"EPOCH", true}, {"DEVICES", true}, {"COPIES", true}, {"REASON", false}};
+        {"ID", true},     {"JOB", false},        {"STATE", false}, {"STEP", true},
+        {"LOSS", true},   {"TIME", true},        {"EPOCH", true},  {"DEVICES", true},
+        {"COPIES", true}, {"REASON", HSP_FOLDED}};
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *j;
     cJSON_ArrayForEach(j, jobs)
@@ -160,9 +161,9 @@ static const char *kept_text(struct hsp_ctl *ctl, const cJSON *n)
 
 static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
 {
-    static const struct hsp_column cols[] = {{"NODE", false}, {"STATE", false}, {"DEVICE", false},
-                                             {"KIND", false}, {"SPEED", true},  {"MEMORY", true},
-                                             {"JOB", false},  {"REASON", false}};
+    static const struct hsp_column cols[] = {
+        {"NODE", false}, {"STATE", false}, {"DEVICE", false}, {"KIND", false},
+        {"SPEED", true}, {"MEMORY", true}, {"JOB", false},    {"REASON", HSP_FOLDED}};
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *n, *d;
     cJSON_ArrayForEach(n, nodes)
@@ -199,9 +200,9 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
 static bool print_epochs(struct hsp_ctl *ctl, const cJSON *epochs)
 {
     static const struct hsp_column cols[] = {
-        {"EPOCH", true},    {"FROM STEP", true}, {"LOST", true},     {"DETECT", true},
-        {"PLANNING", true}, {"PREPARE", true},   {"TRANSFER", true}, {"SWITCH", true},
-        {"CAUSE", false},   {"PLAN", false}};
+        {"EPOCH", true},       {"FROM STEP", true}, {"LOST", true},     {"DETECT", true},
+        {"PLANNING", true},    {"PREPARE", true},   {"TRANSFER", true}, {"SWITCH", true},
+        {"CAUSE", HSP_FOLDED}, {"PLAN", HSP_FOLDED}};
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *e;
     cJSON_ArrayForEach(e, epochs)
@@ -488,7 +489,7 @@ static bool print_facts(struct hsp_ctl *ctl, const cJSON *facts)
 {
     static const struct hsp_column cols[] = {{"LEFT OUT", false},      {"OF JOB", false},
                                              {"BECAUSE OF", false},    {"SINCE", true},
-                                             {"TRIED AGAIN IN", true}, {"REASON", false}};
+                                             {"TRIED AGAIN IN", true}, {"REASON", HSP_FOLDED}};
     const cJSON *x;
     int n = 0;
     cJSON_ArrayForEach(x, facts)

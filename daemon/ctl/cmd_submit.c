@@ -1,7 +1,9 @@
 #include "daemon/ctl/cmd_submit.h"
 
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/ctl/cmd_job.h"
 #include "daemon/ctl/cmd_verify.h"
@@ -189,13 +191,31 @@ static int compare(struct hsp_ctl *ctl, const cJSON *planned)
     return same ? HSP_EXIT_OK : HSP_EXIT_WOULD_CHANGE;
 }
 
+/* Nodes are not asked for the files of a plan. This machine may have them, or lack them alone. */
+static void look_for_file(struct hsp_ctl *ctl, const char *key, const char *path)
+{
+    glob_t g = {0};
+    int rc = path[0] != '\0' ? glob(path, GLOB_NOSORT, NULL, &g) : 0;
+    bool lacks = rc == GLOB_NOMATCH,
+         closed = rc == 0 && g.gl_pathc > 0 && access(g.gl_pathv[0], R_OK) != 0;
+    if (lacks || closed) {
+        (void)fprintf(
+            ctl->msg,
+            "hspmdctl: %s %s %s on this machine; nodes were not asked: one that cannot read it "
+            "will take no part in the job\n",
+            key, path, lacks ? "is not there" : "cannot be read");
+    }
+    globfree(&g);
+}
+
 int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code)
 {
     struct hsp_err err = {0};
     struct hsp_msg m;
+    const struct hsp_job_spec *job = NULL;
     cJSON *doc = NULL;
     const char *text = "";
-    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_PLAN, &m, NULL, &err);
+    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_PLAN, &m, &job, &err);
     if (st == HSP_OK) {
         st = hsp_remote_ask_json(ctl, &m, &text, &doc, &err);
     }
@@ -203,6 +223,10 @@ int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code)
              : ctl->format == HSP_FORMAT_JSON ? print_doc(ctl, text)
              : view_plan(ctl, doc)            ? HSP_EXIT_OK
                                               : HSP_EXIT_FAILED;
+    if (rc == HSP_EXIT_OK) {
+        look_for_file(ctl, "data.path", job->data_path);
+        look_for_file(ctl, "init_from", job->init_from);
+    }
     if (rc == HSP_EXIT_OK && exit_code) {
         rc = compare(ctl, doc);
     }
@@ -217,16 +241,23 @@ static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc, const struct 
     const cJSON *plan = cJSON_GetObjectItemCaseSensitive(doc, "plan");
     if (plan != NULL) {
         (void)view_plan(ctl, plan); /* a failing write shows when the output is closed */
-        (void)fputc('\n', ctl->out);
+        (void)fprintf(ctl->out, "%s\n",
+                      reason[0] != '\0'
+                          ? "this is for all devices there are, also those of other jobs\n"
+                          : "");
     }
+    const char *what = spec->ckpt_every_steps > 0
+                           ? "checkpoints are"
+                           : "model, and checkpoints of suspend and ckpt save alone, are";
     const char *kept =
         spec->ckpt_path[0] == '\0' ? ""
         : spec->ckpt_shared
-            ? hsp_ctl_text(ctl,
-                           "; its checkpoints are written to %s/%s; %s must be there on each of "
-                           "its nodes, and is not made",
-                           spec->ckpt_path, job, spec->ckpt_path)
-            : hsp_ctl_text(ctl, "; its checkpoints are written to %s/%s of each of its nodes",
+            ? hsp_ctl_text(
+                  ctl,
+                  "; its %s written to %s/%s; %s must be there on each of its nodes, and is "
+                  "not made",
+                  what, spec->ckpt_path, job, spec->ckpt_path)
+            : hsp_ctl_text(ctl, "; its %s written to %s/%s of each of its nodes", what,
                            spec->ckpt_path, job);
     (void)fprintf(ctl->out,
                   "job %s was submitted%s%s%s\n\n"

@@ -62,6 +62,7 @@ struct hsp_ctl {
     bool help, version;                 /* asked for in place of the command */
     enum hsp_format format;
     bool headers;        /* of tables */
+    size_t width;        /* of the terminal that the answer goes to, in characters; 0: none */
     const char *address; /* of hspmdd: HOST:PORT or a socket's path; NULL: the default */
     const char *key;     /* file of the admin key; NULL: the default, if it is there */
     uint64_t timeout_ms; /* of network calls */

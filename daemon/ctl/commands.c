@@ -57,7 +57,7 @@ static const struct hsp_option program_options[] = {
 };
 
 static const struct hsp_option submit_options[] = {
-    {"dry-run", 'n', NULL, "only show the plan on the devices there are"},
+    {"dry-run", 'n', NULL, "only show the plan on all devices, also those of other jobs"},
     {"verify", 0, NULL, "first check on this machine that this plan computes what one device does"},
     {"wait", 'w', NULL, "wait until the job is done; exit code 8 when it fails"},
     END,

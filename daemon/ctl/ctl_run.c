@@ -1,6 +1,7 @@
 #include "daemon/ctl/ctl_run.h"
 
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "daemon/ctl/cmd_help.h"
 #include "daemon/ctl/commands.h"
@@ -62,6 +63,13 @@ static int run(struct hsp_ctl *ctl, int argc, const char *const *argv)
     return c->run(ctl);
 }
 
+/* Characters in a line of the terminal; 0: @out is none. */
+static size_t width_of(FILE *out)
+{
+    struct winsize w;
+    return ioctl(fileno(out), TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
+}
+
 int hsp_ctl_run(int argc, const char *const *argv, FILE *out, FILE *msg)
 {
     struct hsp_ctl ctl = {
@@ -71,6 +79,7 @@ int hsp_ctl_run(int argc, const char *const *argv, FILE *out, FILE *msg)
         (void)fputs("hspmdctl: out of memory\n", msg);
         return HSP_EXIT_FAILED;
     }
+    ctl.width = width_of(out);
     int rc = run(&ctl, argc, argv);
     ctl.arena = hsp_arena_free(ctl.arena);
     if (fflush(out) != 0 || ferror(out) != 0) {

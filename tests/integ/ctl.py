@@ -3,15 +3,19 @@
 every command against an empty daemon with its exit code, jobs that wait and are there again after
 an end and after kill -9, who may command."""
 import contextlib
+import fcntl
 import json
 import os
+import pty
 import re
 import shutil
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import sys
+import termios
 import urllib.error
 import urllib.request
 
@@ -73,6 +77,16 @@ class World(Folder):
         if code != 0:
             check(r.stderr.startswith("hspmdctl: ") and r.stderr.count("\n") == 1, "one line: %r" % r.stderr)
         return r.stdout
+
+    def on_terminal(self, columns, *args):
+        """Lines of less than 4 KiB on a terminal so wide."""
+        ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", self.sock, *args], stdout=its, timeout=LIMIT, check=True)
+        os.close(its)
+        text = os.read(ours, 4096).decode()
+        os.close(ours)
+        return text.splitlines()
 
     def waits(self, *args, address=None):
         """hspmdctl wait, connected."""
@@ -243,8 +257,9 @@ def commands(w):
     w.expect(7, "no worker is connected", "submit", "--dry-run", job)
     w.expect(7, "no worker is connected", "plan", "--live", job)
     check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"] == [], "nothing was submitted")
-    w.expect(0, "job small was submitted and is pending: waits for 2 devices; no node offers any; its checkpoints "
-             "are written to /srv/ckpt/small of each of its nodes\n", "submit", "--verify", job)
+    w.expect(0, "job small was submitted and is pending: waits for 2 devices; no node offers any; its model, and "
+             "checkpoints of suspend and ckpt save alone, are written to /srv/ckpt/small of each of its nodes\n",
+             "submit", "--verify", job)
     for path, said in (("/srv/ckpt", ""), ("/tmpfs/x", ""),
                        ("/tmp/x", "below /tmp, which is private to hspmd-worker.service"),
                        ("/var/tmp", "below /var/tmp, which is private"),
@@ -258,7 +273,7 @@ def commands(w):
     w.expect(0, "; its checkpoints are written to /srv/ckpt/fleet; /srv/ckpt must be there on each of "
              "its nodes, and is not made\n", "submit", w.write("plans/shared.yaml", JOB.replace(
                  "small", "fleet").replace("path: /srv/ckpt", "path: /srv/ckpt, shared: true").replace(
-                 "annotations: [plans/one.yaml]\n", "")))
+                 "annotations: [plans/one.yaml]\n", "").replace("every_steps: 0", "every_steps: 5")))
     w.expect(0, "cancelled", "cancel", "fleet")
     w.expect(0, "", "forget", "fleet")
     w.expect(7, "choose another name", "submit", job)
@@ -267,6 +282,10 @@ def commands(w):
     check((doc["state"], doc["min"], doc["max"], doc["steps"]) == ("pending", 2, 4, 10) and
           doc["reason"] == "waits for 2 devices; no node offers any", doc)
     w.expect(0, "pending", "status")
+    reason = " waits for 2 devices; no node offers any"
+    check(w.expect(0, "", "status", "small").splitlines()[1].endswith(reason), "a pipe has no width")
+    check(w.on_terminal(78, "status", "small")[2] == "    REASON:" + reason, "a narrow terminal")
+    check(w.on_terminal(200, "status", "small")[1].endswith(reason), "a wide terminal")
     w.expect(124, "small is pending at step 0: waits for 2 devices; ", "wait", "small",
              "--for=running", "--timeout", "200ms")
     w.expect(1, "job small has no step 11: it is done after 10 (train.steps)", "wait", "small", "--for=step=11")

@@ -50,12 +50,19 @@ def body(claim):
     job["resources"] = {"min": 1, "max": 1}
     job["checkpoint"] = {"every_steps": 20}
     alone = write_job(claim, job, "alone", "/proc/self/cwd/text.txt")
+    beside = write_job(claim, job, "beside", "/proc/self/cwd/text.txt")
+    held = write_job(claim, dict(job, resources={"min": 3, "max": 3}), "held", "/proc/self/cwd/text.txt", steps=100000)
     weights = write_job(claim, dict(job, init_from="/nonexistent/w.safetensors"), "weights", "/proc/self/cwd/text.txt")
     wide = dict(job["model"], layers=48, hidden=4096)
     large = write_job(claim, dict(job, model=wide, resources={"max": 8}), "large", "/proc/self/cwd/text.txt")
     with Places(claim) as c:
         c.worker_config = {"keepers": 0}
         c.start_workers([0.5, 0.5])
+        for path, said in ((nowhere, "hspmdctl: data.path /nonexistent/text is not there on this machine; nodes were not "
+                            "asked: one that cannot read it will take no part in the job\n"),
+                           (write_job(claim, job, "here", os.path.join(ROOT, "README.m?")), "")):
+            if c.ctl("submit", "-n", path).stderr != said:
+                raise Failed("dry run: %r" % c.ctl("submit", "-n", path).stderr)
         c.submit(nowhere)
         blocked(c, "nowhere", "/nonexistent/text: No such file or directory",
                 "waits for 1 device; 0 of 2 can be used: w")
@@ -67,8 +74,11 @@ def body(claim):
         for n in ("w0", "w1"):  # a node that comes anew is asked again at once
             c.kill_agent(n)
             c.start_worker(n, [{"speed": 0.5}], wait=False)
-        blocked(c, "small", "w1: /proc/self/cwd/text.txt differs: %d bytes, digest " % (len(text) + 2),
-                "others have %d bytes, digest " % len(text))
+        blocked(c, "small", "w1: /proc/self/cwd/text.txt differs from the file that other nodes have; give all nodes ")
+        told = [f["reason"] for f in c.status()["facts"] if f["kind"] == "data-differs"]
+        want = r"/proc/self/cwd/text.txt: %d bytes, digest \w{32}; other nodes have %d bytes, digest \w{32}$"
+        if len(told) != 1 or not re.match(want % (len(text) + 2, len(text)), told[0]):
+            raise Failed("left out: %r" % told)
         c.put("w2", text)
         c.start_worker("w2", [{"speed": 0.5}])  # the one that differs is not needed any more
         c.wait_step("small", 1, 60)
@@ -91,6 +101,16 @@ def body(claim):
         p = c.ctl("scale", "alone", "--max", "2", check=False)
         if p.returncode != 7 or "job alone is done: it uses no devices any more" not in p.stderr:
             raise Failed("scale of a job that is done: %d %s" % (p.returncode, p.stderr))
+        c.put("w1", text)
+        c.submit(held)
+        c.wait_step("held", 1, 60)
+        said = c.ctl("submit", beside).stdout
+        for part in ("\nthis is for all devices there are, also those of other jobs\n", "waits for 1 device; 0 of 3 can be "
+                     "used (job held has 3); they come free when a job ends or is scaled down; its checkpoints are"):
+            if part not in said:
+                raise Failed("submit beside another job: %r" % said)
+        c.ctl("cancel", "beside")
+        c.ctl("cancel", "held")
         c.submit(weights)
         blocked(c, "weights", "init_from: cannot open /nonexistent/w.safetensors: No such file or directory",
                 "waits for 1 device; 0 of 3 can be used: w")

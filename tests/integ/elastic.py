@@ -57,11 +57,17 @@ def body(claim):
         c.wait_step("small", 80, 60)
         c.drain("w0")
         c.wait_done("small", 120)
-        distance = loss_distance(reference, c.metrics("small"), steps)
+        lines = c.metrics("small")
+        distance = loss_distance(reference, lines, steps)
         final = os.path.join(claim.dir, "out", "small", "final")
         for f in ("model.safetensors", "config.json", "metrics.jsonl"):
             if not os.path.exists(os.path.join(final, f)):
                 raise Failed("%s is not in %s" % (f, final))
+        with open(os.path.join(final, "metrics.jsonl")) as f:
+            lines += [json.loads(line) for line in f]
+        without = [m for m in lines if not 0 < m["seconds"] < 60]  # the first step of an epoch has a time, too
+        if without:
+            raise Failed("steps without a duration: %r" % without)
         verify(claim, c)
         wait_for("the state to be released", lambda: not [
             f for _, _, files in os.walk(c.state) for f in files if f.endswith(".seg")], 10)

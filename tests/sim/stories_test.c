@@ -410,9 +410,9 @@ static void two_jobs(void **state)
     sim_submit(ss, "greedy", 9, 3, 3, 100, 0);
     ss_go_on(500);
     assert_int_equal(job(3)->state, HSP_JOB_PENDING);
-    assert_string_equal(
-        job(3)->reason,
-        "waits for 3 devices; 0 of 3 can be used (job story has 1, job urgent has 2)");
+    assert_string_equal(job(3)->reason,
+                        "waits for 3 devices; 0 of 3 can be used (job story has 1, job urgent has "
+                        "2); they come free when a job ends or is scaled down");
     sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3});
     to_the_end();
     assert_int_equal(job(2)->state, HSP_JOB_DONE);

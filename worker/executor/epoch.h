@@ -212,8 +212,9 @@ struct hsp_ex_epoch {
     struct hsp_gift ended;        /* to the reapers */
     int cancel_fd;                /* eventfd: gives up connecting */
     struct hsp_activity activity; /* the run thread only */
-    int64_t vote_ns; /* when the last vote passed; the engine's communication thread only */
-    bool unnoted;    /* the same, of a keeper its run thread: a step could not be noted */
+    int64_t
+        vote_ns;  /* the last vote, before it the begin of the first step; communication thread */
+    bool unnoted; /* the same, of a keeper its run thread: a step could not be noted */
 
     pthread_mutex_t lock;
     pthread_cond_t cond; /* its clock is the monotonic one */

@@ -90,7 +90,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     if (!hsp_vote_state_agrees(all, n)) { /* nothing of this vote counts */
         return hsp_epoch_twins_settle(e, v->step, err);
     }
-    double seconds = e->vote_ns > 0 ? (double)(now - e->vote_ns) * 1e-9 : 0;
+    double seconds = (double)(now - e->vote_ns) * 1e-9;
     e->vote_ns = now;
     uint32_t sequence =
         e->pkg.n_shorter > 0 ? hsp_engine_program(e->engine)->bind.data.sequence : 0;
@@ -347,6 +347,7 @@ enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct
     st = st == HSP_OK ? open_engine(e, err) : st;
     if (st == HSP_OK) {
         hsp_audit_memory(e);
+        e->vote_ns = hsp_clock_ns(); /* no vote is before the first step */
     }
     for (uint64_t t = version; st == HSP_OK && t < e->p->steps; t++) {
         struct hsp_step_result r;

@@ -288,7 +288,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     }
     if (newest != NULL) {
         put_loss(o, "loss", newest->loss);
-        if (newest->seconds > 0) { /* the first step of an epoch has none */
+        if (newest->seconds > 0) { /* earlier executors: none of the first step of an epoch */
             put(o, "step_seconds", newest->seconds);
         }
     }

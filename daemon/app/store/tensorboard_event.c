@@ -106,7 +106,7 @@ void hsp_tb_put_step(struct hsp_buf *out, double unix_s, const struct hsp_m_step
     scalar(&summary, "train/loss", s->loss);
     scalar(&summary, "train/grad_norm", s->grad_norm);
     scalar(&summary, "train/lr", s->lr);
-    if (s->seconds > 0) { /* not known of the first step of an epoch */
+    if (s->seconds > 0) { /* earlier executors do not know that of the first step of an epoch */
         scalar(&summary, "train/step_seconds", s->seconds);
         scalar(&summary, "train/tokens_per_second", (double)s->tokens / s->seconds);
     }

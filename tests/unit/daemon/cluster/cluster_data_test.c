@@ -48,9 +48,9 @@ static void data_differs(void **state)
             cw_ready(&w, 1, i, cases[k].digest[i]);
         }
         (void)snprintf(want, sizeof(want),
-                       "n%u: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
-                       "others have 7 bytes, digest 00000000000000050000000000000001; "
-                       "give all workers the same",
+                       "n%u: /d.txt differs from the file that other nodes have; give all nodes "
+                       "the same (/d.txt: 7 bytes, digest 00000000000000060000000000000001; "
+                       "other nodes have 7 bytes, digest 00000000000000050000000000000001)",
                        cases[k].wrong);
         assert_string_equal(cw_fact(&w, "data.refused"), want);
         assert_int_equal(cw_count_sent(&w, HSP_MSG_START), 0);
@@ -70,6 +70,11 @@ static void data_differs(void **state)
     }
 }
 
+#define FIGURES                                                                              \
+    "/d.txt: 7 bytes, digest 00000000000000060000000000000001; the job began with 7 bytes, " \
+    "digest "                                                                                \
+    "00000000000000050000000000000001"
+
 /* The text with which the job began stays the right one, also against a majority. */
 static void data_stays(void **state)
 {
@@ -83,10 +88,14 @@ static void data_stays(void **state)
     cw_ready(&w, 1, 1, 6);
     assert_string_equal(
         cw_fact(&w, "data.refused"),
-        "a: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
-        "the job began with 7 bytes, digest 00000000000000050000000000000001; bring "
-        "those back, or cancel the job and submit it again to begin anew");
+        "a: /d.txt differs from the file that the job began with; bring that back, or cancel the "
+        "job and submit it again to begin anew (" FIGURES ")");
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    assert_int_equal(cw_job(&w, 1)->n_facts, 1); /* LEFT OUT has what the reason lacks */
+    assert_string_equal(cw_job(&w, 1)->facts[0].why, FIGURES);
+    assert_string_equal(cw_fact(&w, "switch.aborted"),
+                        "epoch 2: a: /d.txt differs from the file that the job began with; bring "
+                        "that back, or cancel the job and submit it again to begin anew");
     cw_end(&w);
 }
 

@@ -298,7 +298,8 @@ static void allocation(void **state)
     assert_int_equal(cw_job(&w, 1)->n_asked, 2);
     assert_int_equal(cw_submit(&w, "big", 9, 5, 5), HSP_OK);
     assert_string_equal(cw_job(&w, 3)->reason,
-                        "waits for 5 devices; 2 of 4 can be used (job high has 2)");
+                        "waits for 5 devices; 2 of 4 can be used (job high has 2); they come free "
+                        "when a job ends or is scaled down");
     assert_int_equal(cw_submit(&w, "big", 0, 1, 1), HSP_EINVAL);
     assert_int_equal(cw_submit(&w, "bad", 0, 3, 2), HSP_EINVAL);
     assert_int_equal(cw_submit(&w, "Bad Name", 0, 1, 2), HSP_EINVAL);
@@ -313,6 +314,20 @@ static void allocation(void **state)
     cw_end(&w);
 }
 
+/* A job that keeps its min gives the rest up: the job that gets that is told so. */
+static void a_device_that_is_on_its_way_is_told(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    assert_int_equal(cw_submit(&w, "next", 0, 1, 8), HSP_OK);
+    assert_string_equal(
+        cw_job(&w, 2)->reason,
+        "waits for 1 device; 0 of 2 can be used (job j has 2); 1 of them is being given up");
+    cw_end(&w);
+}
+
 static void cancel_gives_back(void **state)
 {
     (void)state;
@@ -322,8 +337,9 @@ static void cancel_gives_back(void **state)
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
     assert_int_equal(cw_submit(&w, "next", 0, 2, 2), HSP_OK);
-    assert_string_equal(cw_job(&w, 2)->reason,
-                        "waits for 2 devices; 0 of 2 can be used (job j has 2)");
+    assert_string_equal(
+        cw_job(&w, 2)->reason,
+        "waits for 2 devices; 0 of 2 can be used (job j has 2); 2 of them are being given up");
     for (uint32_t i = 0; i < 2; i++) {
         cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
     }
@@ -646,6 +662,7 @@ HSP_TEST_FILE(cluster_test)
                                        cmocka_unit_test(planned_ends),
                                        cmocka_unit_test(lost_ready),
                                        cmocka_unit_test(allocation),
+                                       cmocka_unit_test(a_device_that_is_on_its_way_is_told),
                                        cmocka_unit_test(cancel_gives_back),
                                        cmocka_unit_test(rows_load_in_any_order),
                                        cmocka_unit_test(a_cut_row_is_refused),

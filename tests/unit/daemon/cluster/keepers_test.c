@@ -212,7 +212,8 @@ static void keepers_are_not_had(void **state)
     assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
     assert_int_equal(cw_submit(&w, "big", 0, 3, 3), HSP_OK);
     assert_string_equal(cw_job(&w, 2)->reason,
-                        "waits for 3 devices; 2 of 3 can be used (job a has 1)");
+                        "waits for 3 devices; 2 of 3 can be used (job a has 1); they come free "
+                        "when a job ends or is scaled down");
     cw_end(&w);
 }
 

@@ -44,6 +44,7 @@ static void run(struct cw_world *w, uint32_t n, double seconds)
     cw_begin(w, n, 1);
     cw_run_job(w, n);
     w->c->jobs[0]->steps = 100000;
+    vote(w, 0, 77.0, (double)NAN); /* an epoch's first step does not count */
     vote(w, 1, seconds, (double)NAN);
     cw_let_go(w, 1, n);
 }
@@ -340,6 +341,33 @@ static void the_link_is_avoided(void **state)
     cw_end(&w);
 }
 
+/* A connection that loses packets falls silent and stalls by turns, over several epochs. */
+static void a_silence_and_a_stall_are_enough(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    for (uint32_t late = 0; late < 2; late++) { /* more than a minute lies between */
+        run(&w, 3, 0.1);
+        hsp_ci_pair_suspect(w.c, cw_job(&w, 1), 1, 0, 1, true);
+        hsp_ci_pair_answered(w.c, 0, 1);
+        w.now += late * 61000;
+        vote(&w, 2, 0.1, (double)NAN);
+        name_link(&w);
+        assert_int_equal(w.c->n_broken, 1 - late);
+        assert_int_equal(cw_job(&w, 1)->state, late ? HSP_JOB_RUNNING : HSP_JOB_SEALING);
+        cw_end(&w);
+        run(&w, 3, 0.1);
+        name_link(&w);
+        vote(&w, 2, 3.1, (double)NAN);
+        w.now += late * 61000;
+        vote(&w, 3, 0.1, (double)NAN);
+        hsp_ci_pair_suspect(w.c, cw_job(&w, 1), 1, 0, 1, true);
+        hsp_ci_pair_answered(w.c, 0, 1);
+        assert_int_equal(w.c->n_broken, 1 - late);
+        cw_end(&w);
+    }
+}
+
 static void a_vote_in_between(void **state)
 {
     (void)state;
@@ -578,6 +606,7 @@ HSP_TEST_FILE(progress_test)
                                        cmocka_unit_test(a_validation_that_moves),
                                        cmocka_unit_test(the_link_is_avoided),
                                        cmocka_unit_test(a_vote_in_between),
+                                       cmocka_unit_test(a_silence_and_a_stall_are_enough),
                                        cmocka_unit_test(what_no_job_can_do_without_is_borne),
                                        cmocka_unit_test(until_it_is_fast_again),
                                        cmocka_unit_test(calls_do_not_mend_it),

@@ -7,6 +7,7 @@
 #include "daemon/ctl/cmd_job.h"
 #include "daemon/ctl/cmd_status.h"
 #include "daemon/ctl/command.h"
+#include "daemon/ctl/table.h"
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 
@@ -353,12 +354,82 @@ static void a_job_that_was_not_suspended(void **state)
     }
 }
 
+/* A table of two rows on a terminal of @width characters. */
+static char *table_on(size_t width, bool headers)
+{
+    static const struct hsp_column cols[] = {
+        {"EPOCH", true}, {"CAUSE", HSP_FOLDED}, {"STATE", false}, {"PLAN", HSP_FOLDED}};
+    static const char *const rows[][4] = {
+        {"1", "n1 is dead: it says nothing", "ok", "2 ranks, 1 stream; 4 sequences in 2: 3 blocks"},
+        {"22", "", "lost", "/a/word/that/is/much/too/long/for/it a b"}};
+    struct view v;
+    begin_view(&v);
+    v.ctl.width = width;
+    v.ctl.headers = headers;
+    struct hsp_table *t = hsp_table_new(&v.ctl, cols, HSP_ARRAY_LEN(cols));
+    hsp_table_row(t, rows[0]);
+    hsp_table_row(t, rows[1]);
+    assert_true(hsp_table_print(t));
+    return end_view(&v);
+}
+
+static void a_table_fits_its_terminal(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t width;
+        bool headers;
+        const char *text;
+    } tables[] = {
+        {0, true,
+         "EPOCH CAUSE                       STATE PLAN\n"
+         "    1 n1 is dead: it says nothing ok    2 ranks, 1 stream; 4 sequences in 2: 3 blocks\n"
+         "   22                             lost  /a/word/that/is/much/too/long/for/it a b\n"},
+        {85, true,
+         "EPOCH CAUSE                       STATE PLAN\n"
+         "    1 n1 is dead: it says nothing ok    2 ranks, 1 stream; 4 sequences in 2: 3 blocks\n"
+         "   22                             lost  /a/word/that/is/much/too/long/for/it a b\n"},
+        {84, true,
+         "EPOCH CAUSE                       STATE PLAN\n"
+         "    1 n1 is dead: it says nothing ok    2 ranks, 1 stream; 4 sequences in 2: 3\n"
+         "                                        blocks\n"
+         "   22                             lost  /a/word/that/is/much/too/long/for/it a b\n"},
+        {70, true,
+         "EPOCH CAUSE                       STATE PLAN\n"
+         "    1 n1 is dead: it says nothing ok    2 ranks, 1 stream; 4 sequences\n"
+         "                                        in 2: 3 blocks\n"
+         "   22                             lost  /a/word/that/is/much/too/long/\n"
+         "                                        for/it a b\n"},
+        {50, true,
+         "EPOCH STATE\n"
+         "    1 ok\n"
+         "    CAUSE: n1 is dead: it says nothing\n"
+         "    PLAN: 2 ranks, 1 stream; 4 sequences in 2: 3\n"
+         "    blocks\n"
+         "   22 lost\n"
+         "    PLAN: /a/word/that/is/much/too/long/for/it a b\n"},
+        {50, false,
+         "    1 ok\n"
+         "    CAUSE: n1 is dead: it says nothing\n"
+         "    PLAN: 2 ranks, 1 stream; 4 sequences in 2: 3\n"
+         "    blocks\n"
+         "   22 lost\n"
+         "    PLAN: /a/word/that/is/much/too/long/for/it a b\n"},
+    };
+    for (size_t i = 0; i < HSP_ARRAY_LEN(tables); i++) {
+        char *text = table_on(tables[i].width, tables[i].headers);
+        assert_string_equal(text, tables[i].text);
+        free(text);
+    }
+}
+
 HSP_TEST_FILE(status_view_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_says_by_what_the_executors_talk),
         cmocka_unit_test(an_event_says_each_thing_once),
         cmocka_unit_test(a_job_that_was_not_suspended),
+        cmocka_unit_test(a_table_fits_its_terminal),
         cmocka_unit_test(status_says_where_the_state_is),
         cmocka_unit_test(status_says_what_lies_in_state_folders),
         cmocka_unit_test(status_says_who_is_ahead),
