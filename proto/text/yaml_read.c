@@ -200,20 +200,60 @@ enum hsp_status hsp_yaml_choice(const struct hsp_yaml *node, const char *const *
     return unwanted(node, list, err);
 }
 
-/* "; there are a, b and c": all of them, or nothing where they are many. */
-static void list_keys(const char *const *known, size_t n, char *ret, size_t cap)
+/* "; there are a, b and c"; false: more than @cap characters. */
+static bool list_words(const char *intro, const char *const *words, size_t n, char *ret, size_t cap)
 {
     size_t len = 0;
     for (size_t i = 0; i < n && len < cap; i++) {
         int k = snprintf(ret + len, cap - len, "%s%s",
-                         i == 0       ? "; there are "
+                         i == 0       ? intro
                          : i + 1 == n ? " and "
                                       : ", ",
-                         known[i]);
+                         words[i]);
         len += k > 0 ? (size_t)k : 0;
     }
-    if (n < 2 || len >= cap) {
+    return len < cap;
+}
+
+#define NEAREST 3 /* keys of a long list */
+
+/* The nearest of @known, as far as they are few enough for @cap. */
+static void list_nearest(const char *word, const char *const *known, size_t n, char *ret,
+                         size_t cap)
+{
+    const char *best[NEAREST];
+    char intro[48];
+    size_t n_best = 0, least = 0;
+    (void)snprintf(intro, sizeof intro, "; the nearest of %zu are ", n);
+    while (n_best < NEAREST && n_best < n) { /* those at @least, then the next distance */
+        size_t next = SIZE_MAX;
+        for (size_t i = 0; i < n && n_best < NEAREST; i++) {
+            size_t d = hsp_edit_distance(word, known[i]);
+            if (d == least) {
+                best[n_best++] = known[i];
+            }
+            next = d > least && d < next ? d : next;
+        }
+        if (next == SIZE_MAX) {
+            break;
+        }
+        least = next;
+    }
+    if (n_best < 2 || !list_words(intro, best, n_best, ret, cap)) {
         ret[0] = '\0';
+    }
+}
+
+/* What to write in place of the key @word. */
+static void suggest(const char *word, const char *const *known, size_t n, char *ret, size_t cap)
+{
+    const char *near = hsp_str_nearest(word, known, n);
+    if (near != NULL) {
+        (void)snprintf(ret, cap, ", did you mean \"%.80s\"?", near);
+    } else if (n < 2) {
+        ret[0] = '\0';
+    } else if (!list_words("; there are ", known, n, ret, cap)) {
+        list_nearest(word, known, n, ret, cap);
     }
 }
 
@@ -229,15 +269,12 @@ enum hsp_status hsp_yaml_check_keys(const struct hsp_yaml *node, const char *con
         if (found) {
             continue;
         }
-        const char *near = hsp_str_nearest(item->key, known, n);
-        char more[120];
-        if (near != NULL) {
-            (void)snprintf(more, sizeof more, ", did you mean \"%.80s\"?", near);
-        } else {
-            list_keys(known, n, more, sizeof more);
-        }
-        return hsp_err_set(err, HSP_EPARSE, 0, "%s:%u:%u: unknown key \"%.60s\"%s", item->file,
-                           item->key_line, item->key_column, item->key, more);
+        char what[sizeof err->msg], more[sizeof err->msg];
+        int len = snprintf(what, sizeof what, "%s:%u:%u: unknown key \"%.60s\"", item->file,
+                           item->key_line, item->key_column, item->key);
+        size_t left = len >= 0 && (size_t)len < sizeof what ? sizeof what - (size_t)len : 1;
+        suggest(item->key, known, n, more, left);
+        return hsp_err_set(err, HSP_EPARSE, 0, "%s%s", what, more);
     }
     return HSP_OK;
 }

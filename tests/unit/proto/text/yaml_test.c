@@ -247,11 +247,22 @@ static void unknown_keys_come_with_the_nearest(void **state)
     assert_status(hsp_yaml_check_keys(parse(state, "optimizer: 1"), known, 2, &err), HSP_EPARSE);
     assert_err(&err, HSP_EPARSE,
                "f.yaml:1:1: unknown key \"optimizer\"; there are layers and hidden");
-    static const char *const many[] = {
-        "a-key-of-thirty-characters-0001", "a-key-of-thirty-characters-0002",
-        "a-key-of-thirty-characters-0003", "a-key-of-thirty-characters-0004"};
-    assert_status(hsp_yaml_check_keys(parse(state, "optimizer: 1"), many, 4, &err), HSP_EPARSE);
-    assert_err(&err, HSP_EPARSE, "f.yaml:1:1: unknown key \"optimizer\"");
+#define LONG "-key-of-fifty-characters-01234567890123456789012345"
+    static const char *const many[] = {"a" LONG, "optimum" LONG, "b" LONG, "opt" LONG,
+                                       "optimizers" LONG};
+    assert_status(hsp_yaml_check_keys(parse(state, "optimizer: 1"), many, 5, &err), HSP_EPARSE);
+    assert_err(&err, HSP_EPARSE,
+               "f.yaml:1:1: unknown key \"optimizer\"; the nearest of 5 are a" LONG ", b" LONG
+               " and opt" LONG);
+    static const char *const model[] = {"family",     "layers",       "hidden",         "heads",
+                                        "kv_heads",   "intermediate", "vocab",          "sequence",
+                                        "rope_theta", "rms_norm_eps", "vocab_parallel", "tied_head",
+                                        "dropout"};
+    assert_status(hsp_yaml_check_keys(parse(state, "seq_len: 1"), model, 13, &err), HSP_EPARSE);
+    assert_err(&err, HSP_EPARSE,
+               "f.yaml:1:1: unknown key \"seq_len\"; there are family, layers, hidden, heads, "
+               "kv_heads, intermediate, vocab, sequence, rope_theta, rms_norm_eps, vocab_parallel, "
+               "tied_head and dropout");
     assert_status(hsp_yaml_check_keys(parse(state, "layers: 1"), known, 2, &err), HSP_OK);
 }
 
