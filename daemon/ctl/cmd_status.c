@@ -151,7 +151,9 @@ static const char *kept_text(struct hsp_ctl *ctl, const cJSON *n)
     cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(n, "keeps"))
     {
         const char *name = hsp_doc_text(k, "job");
-        name = name[0] != '\0' ? name : hsp_ctl_text(ctl, "%.0f", hsp_doc_number(k, "id"));
+        if (strspn(name, "0123456789") == strlen(name)) { /* also "": commands take it by number */
+            name = hsp_ctl_text(ctl, "%.0f", hsp_doc_number(k, "id"));
+        }
         bool damaged = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(k, "papers_damaged"));
         text = hsp_ctl_text(ctl, "%s%s%s%s", text, text[0] != '\0' ? "," : "", name,
                             damaged ? " (papers damaged)" : "");
@@ -291,7 +293,6 @@ static void plane_text(const cJSON *o, const char *between, char ret[PLANE_TEXT]
                    tls ? nets : "");
 }
 
-/* All there is about one job: the only one of @jobs. */
 /* What a thread does: "receives from n1/0 2.9 s". */
 static const char *thread_text(struct hsp_ctl *ctl, const cJSON *t)
 {
@@ -351,6 +352,7 @@ static void print_kept(FILE *out, const cJSON *j)
     }
 }
 
+/* All there is about one job. */
 static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
 {
     FILE *out = ctl->out;

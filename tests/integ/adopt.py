@@ -71,13 +71,15 @@ def ambiguous(w, t):
     connection."""
     mine = w.nodes()["alpha"]["keeps"][0]
     t.status_id, t.cluster = mine["id"], mine["cluster"]
-    c = hello(w, "gamma", [dict(job=mine["id"], name="lost", cluster="f" * 32, generation="0", epoch="1", plan="1",
-                                papers_damaged=False)])
+    c = hello(w, "gamma", [dict(job=number, name=name, cluster="f" * 32, generation="0", epoch="1", plan="1",
+                                papers_damaged=False)
+                           for number, name in ((mine["id"], "lost"), (7777, "%d" % mine["id"]))])
     until("gamma is parked", lambda: "gamma" in parked(w))
     for name in ("lost", "%d" % mine["id"], "%d@" % mine["id"]):
         r = w.try_ctl("job", "adopt", name)
         several = "several jobs are %s; give NUMBER@CLUSTER: " % name in r.stderr
         check(r.returncode == (3 if name[-1] == "@" else 7) and several == (name[-1] != "@"), repr(r))
+        check("7777@" not in r.stderr, "a number is no name: %r" % r)
     r = w.try_ctl("job", "adopt", "lost")
     check("%d@%s" % (mine["id"], mine["cluster"][:8]) in r.stderr and "%d@ffffffff" % mine["id"] in r.stderr, repr(r))
     return c

@@ -196,14 +196,15 @@ struct found { /* different jobs that may be meant */
     struct hsp_digest cluster[FOUND];
 };
 
-/* @what: its name, its number, or NUMBER@CLUSTER with the first digits of the cluster's id. */
+/* @what: its name, its number, or NUMBER@CLUSTER with the first digits of the cluster's id. A number
+ * is no name here either, whatever an agent calls its job. */
 static bool is_it(const char *what, uint32_t id, const char *name, struct hsp_digest cluster)
 {
     const char *at = strchr(what, '@');
     char number[16], hex[HSP_DIGEST_HEX];
     uint64_t n;
     size_t len = at != NULL ? (size_t)(at - what) : strlen(what);
-    if (at == NULL && strcmp(what, name) == 0) {
+    if (at == NULL && strcmp(what, name) == 0 && !hsp_parse_u64(what, &n)) {
         return true;
     }
     if (len >= sizeof number) {

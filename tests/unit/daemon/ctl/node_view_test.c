@@ -140,6 +140,18 @@ static void who_is_no_member_is_found_by_its_address(void **state)
     free(t);
 }
 
+/* Commands take a word of digits as a number, so a job that is called so is shown by its number. */
+static void a_job_that_is_kept_is_shown_as_commands_take_it(void **state)
+{
+    (void)state;
+    char *t =
+        node_text("[{\"name\": \"x\", \"state\": \"foreign\", \"devices\": [], \"keeps\": ["
+                  "{\"id\": 7, \"job\": \"17\"}, {\"id\": 8, \"job\": \"mist\"}, {\"id\": 9}]}]",
+                  false);
+    assert_non_null(strstr(t, " 7,mist,9 "));
+    free(t);
+}
+
 static void a_node_shows_its_gpus(void **state)
 {
     (void)state;
@@ -175,6 +187,7 @@ HSP_TEST_FILE(node_view_test)
         cmocka_unit_test(a_node_says_whether_it_may_keep_copies),
         cmocka_unit_test(the_room_in_the_state_folder_is_shown),
         cmocka_unit_test(who_is_no_member_is_found_by_its_address),
+        cmocka_unit_test(a_job_that_is_kept_is_shown_as_commands_take_it),
         cmocka_unit_test(a_node_shows_its_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
