@@ -202,7 +202,7 @@ static enum hsp_status called(const struct hsp_cluster *c, const char *what, boo
     if (found == NULL) {
         return hsp_cluster_parked_keeps(c, what, err)
                    ? HSP_ENOENT
-                   : hsp_err_set(err, HSP_ENOENT, 0, "no job %s", what);
+                   : hsp_err_set(err, HSP_ENOENT, 0, "no job %s; hspmdctl status shows all", what);
     }
     if (!number && (ended_too || !hsp_job_terminal(found->state)) &&
         the_only_one(c, what, found, err) != HSP_OK) {

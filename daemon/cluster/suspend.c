@@ -37,7 +37,7 @@ static bool not_begun(const struct hsp_job *j)
 
 static const char *resumes_with(struct hsp_cluster *c, const struct hsp_job *j)
 {
-    return j->has_ckpt ? hsp_ci_printf(c, "with version %llu; resume lets it go on",
+    return j->has_ckpt ? hsp_ci_printf(c, "at step %llu; resume lets it go on",
                                        (unsigned long long)j->origin_step)
                        : "before its first step; resume lets it begin";
 }

@@ -29,7 +29,8 @@ int hsp_cmd_job_adopt(struct hsp_ctl *ctl)
     if (adopt(ctl, ctl->pos[0], &whose, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
-    return fprintf(ctl->out, "%s is adopted and goes on from what its agents keep; papers of %s\n",
+    return fprintf(ctl->out,
+                   "job %s is adopted and goes on from what its agents keep; papers of %s\n",
                    ctl->pos[0], whose) > 0
                ? HSP_EXIT_OK
                : HSP_EXIT_FAILED;
@@ -88,11 +89,12 @@ static enum hsp_status list_kept(struct hsp_ctl *ctl, const cJSON *doc, struct k
             x->n_nodes = n_keepers(doc, x->id, x->cluster);
         }
     }
-    return *n > 0 ? HSP_OK
-                  : hsp_err_set(err, HSP_ENOENT, 0,
-                                "node %s is no agent that keeps jobs which are not on record; "
-                                "hspmdctl node list shows all",
-                                ctl->pos[0]);
+    return *n > 0
+               ? HSP_OK
+               : hsp_err_set(err, HSP_ENOENT, 0,
+                             "node %s keeps no job that is not on record here, so there is nothing "
+                             "to adopt; hspmdctl node list shows what nodes keep",
+                             ctl->pos[0]);
 }
 
 static enum hsp_status ask_nodes(struct hsp_ctl *ctl, cJSON **ret, struct hsp_err *err)

@@ -29,8 +29,8 @@ int hsp_cmd_ckpt_save(struct hsp_ctl *ctl)
         return hsp_ctl_fail(ctl, &err);
     }
     return fprintf(ctl->out,
-                   "%s saves a checkpoint at the next step; hspmdctl ckpt list shows it\n",
-                   ctl->pos[0]) > 0
+                   "job %s saves a checkpoint at the next step; hspmdctl ckpt list %s shows it\n",
+                   ctl->pos[0], ctl->pos[0]) > 0
                ? HSP_EXIT_OK
                : HSP_EXIT_FAILED;
 }

@@ -23,8 +23,8 @@ static cJSON *parse(struct hsp_ctl *ctl, const char *line, size_t len)
     return o;
 }
 
-/* "12:00:01.250 notice   switch.end job a: epoch 3 runs from step 40 (loss of w2/0)". Words of
- * agents stand behind the colon; type, job, node and actor before it. */
+/* "     7  2026-11-28 12:00:01.250Z  notice   switch.end job a: epoch 3 runs from step 40 (loss of
+ * w2/0)". Words of agents stand behind the colon; type, job, node and actor before it. */
 void hsp_event_view(struct hsp_ctl *ctl, const char *line, size_t len)
 {
     cJSON *o = parse(ctl, line, len);
@@ -33,14 +33,16 @@ void hsp_event_view(struct hsp_ctl *ctl, const char *line, size_t len)
     }
     const cJSON *data = cJSON_GetObjectItemCaseSensitive(o, "data");
     const char *ts = hsp_doc_text(o, "ts"), *t = strchr(ts, 'T');
+    int day = t != NULL ? (int)(t - ts) : 0;
     const char *job = hsp_doc_text(o, "job"), *node = hsp_doc_text(o, "node");
     const char *cause = hsp_doc_text(data, "cause"), *actor = hsp_doc_text(data, "actor");
     const char *reason = hsp_doc_text(o, "reason");
     bool alone = reason[0] == '\0' && !hsp_doc_has(data, "switch_seconds"); /* the cause is */
-    (void)fprintf(ctl->out, "%6.0f  %.12s  %-7s  %s%s%s%s%s%s%s: %s", hsp_doc_number(o, "seq"),
-                  t != NULL ? t + 1 : ts, hsp_doc_text(o, "severity"), hsp_doc_text(o, "type"),
-                  job[0] != '\0' ? " job " : "", job, node[0] != '\0' ? " node " : "", node,
-                  actor[0] != '\0' ? " by " : "", actor, alone ? cause : reason);
+    (void)fprintf(ctl->out, "%6.0f  %.*s %s  %-7s  %s%s%s%s%s%s%s: %s", hsp_doc_number(o, "seq"),
+                  day, ts, t != NULL ? t + 1 : ts, hsp_doc_text(o, "severity"),
+                  hsp_doc_text(o, "type"), job[0] != '\0' ? " job " : "", job,
+                  node[0] != '\0' ? " node " : "", node, actor[0] != '\0' ? " by " : "", actor,
+                  alone ? cause : reason);
     const double lost = hsp_doc_number(data, "lost_steps");
     if (hsp_doc_has(data, "switch_seconds")) {
         (void)fprintf(ctl->out, ", %.0f step%s lost, switch %.3g s", lost, lost == 1 ? "" : "s",
@@ -183,7 +185,8 @@ static int feed(struct hsp_ctl *ctl, uint16_t type, const char *head, line_fn *f
                                     .what = metrics && ctl->opt[O_ALL] != NULL ? "all" : "",
                                     .follow = !metrics && ctl->opt[O_FOLLOW] != NULL}};
     if (ctl->opt[O_SINCE] != NULL && !hsp_parse_u64(ctl->opt[O_SINCE], &m.u.query.since)) {
-        return hsp_ctl_usage(ctl, "--since %s is not a number", ctl->opt[O_SINCE]);
+        return hsp_ctl_usage(ctl, "--since %s is not the number of %s", ctl->opt[O_SINCE],
+                             metrics ? "a step" : "an event, which begins its line");
     }
     struct hsp_err err = {0};
     struct stream s = {.ctl = ctl,

@@ -4,6 +4,7 @@
 
 #include "daemon/ctl/ctl.h"
 #include "daemon/ctl/options.h"
+#include "proto/base/size.h"
 #include "proto/base/str.h"
 
 /* Whether @c is one of the commands `WORD ...`. Every command is one of NULL. */
@@ -84,10 +85,62 @@ static const char *alone(const struct hsp_command *commands, const char *name)
     return word != NULL ? c->name : NULL;
 }
 
+/* Words of Slurm, Nomad, Kubernetes and Docker, and the commands that do the same here. */
+static const char *const elsewhere[][2] = {
+    {"ps", "status"},
+    {"ls", "status"},
+    {"list", "status"},
+    {"jobs", "status"},
+    {"get", "status"},
+    {"show", "status"},
+    {"describe", "status"},
+    {"top", "status"},
+    {"squeue", "status"},
+    {"queue", "status"},
+    {"info", "status"},
+    {"sinfo", "node list"},
+    {"nodes", "node list"},
+    {"run", "submit"},
+    {"apply", "submit"},
+    {"create", "submit"},
+    {"start", "submit"},
+    {"sbatch", "submit"},
+    {"stop", "cancel"},
+    {"kill", "cancel"},
+    {"delete", "cancel"},
+    {"rm", "cancel"},
+    {"scancel", "cancel"},
+    {"purge", "forget"},
+    {"hold", "suspend"},
+    {"pause", "suspend"},
+    {"release", "resume"},
+    {"continue", "resume"},
+    {"restart", "resume"},
+    {"requeue", "resume"},
+    {"cordon", "drain"},
+    {"uncordon", "undrain"},
+    {"checkpoint", "ckpt save"},
+    {"checkpoints", "ckpt list"},
+    {"loss", "metrics"},
+    {"man", "help"},
+};
+
+/* @name: "stop", or "job stop". */
+static const char *as_elsewhere(const char *name)
+{
+    const char *word = strncmp(name, "job ", 4) == 0 ? name + 4 : name;
+    size_t i = 0;
+    while (i < HSP_ARRAY_LEN(elsewhere) && strcmp(elsewhere[i][0], word) != 0) {
+        i++;
+    }
+    return i < HSP_ARRAY_LEN(elsewhere) ? elsewhere[i][1] : NULL;
+}
+
 /* @group NULL: any. */
 static int unknown(struct hsp_ctl *ctl, const char *name, const char *group)
 {
     const char *near = alone(ctl->commands, name);
+    near = near != NULL ? near : as_elsewhere(name);
     near = near != NULL ? near : suggestion(ctl->commands, name, group);
     return near != NULL ? hsp_ctl_usage(ctl, "no command %s, did you mean %s?", name, near)
                         : hsp_ctl_usage(ctl, "no command %s", name);
@@ -134,13 +187,14 @@ int hsp_help_no_command(struct hsp_ctl *ctl, int n, const char *const *words, bo
 int hsp_cmd_help(struct hsp_ctl *ctl)
 {
     int used = 0;
+    ctl->command = NULL; /* the help of help lists no commands */
     const struct hsp_command *c = hsp_command_find(ctl->commands, ctl->n_pos, ctl->pos, &used);
     if (ctl->n_pos > 0 && c == NULL && is_group(ctl->commands, ctl->pos[0])) {
         return group(ctl, ctl->n_pos, ctl->pos, ctl->n_pos == 1);
     }
     if (ctl->n_pos > 0 && (c == NULL || used != ctl->n_pos)) {
-        return hsp_ctl_usage(ctl, "no command %s%s%s", ctl->pos[0], ctl->n_pos > 1 ? " " : "",
-                             ctl->n_pos > 1 ? ctl->pos[1] : "");
+        return ctl->n_pos == 1 ? unknown(ctl, ctl->pos[0], NULL)
+                               : hsp_ctl_usage(ctl, "no command %s %s", ctl->pos[0], ctl->pos[1]);
     }
     hsp_help_print(ctl->out, ctl->commands, c);
     return HSP_EXIT_OK;

@@ -20,8 +20,9 @@ enum { O_REASON };             /* rows of drain_options, undrain_options */
 enum { O_HOLDER };             /* rows of allow_options */
 enum { O_FOR, O_FOR_AT_MOST }; /* rows of wait_options */
 
-/* One request whose answer is yes, perhaps with a remark, or no; then one line. */
-static int verb(struct hsp_ctl *ctl, struct hsp_msg *m, const char *done)
+/* One request whose answer is yes, perhaps with a remark, or no; then one line. @noun: what the
+ * operand names. */
+static int verb(struct hsp_ctl *ctl, struct hsp_msg *m, const char *noun, const char *done)
 {
     struct hsp_err err = {0};
     const char *text;
@@ -29,8 +30,8 @@ static int verb(struct hsp_ctl *ctl, struct hsp_msg *m, const char *done)
     if (hsp_remote_ask(ctl, m, &text, &len, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
-    return fprintf(ctl->out, "%s %s%s%s\n", ctl->pos[0], done, text[0] != '\0' ? "; " : "", text) >
-                   0
+    return fprintf(ctl->out, "%s %s %s%s%s\n", noun, ctl->pos[0], done, text[0] != '\0' ? "; " : "",
+                   text) > 0
                ? HSP_EXIT_OK
                : HSP_EXIT_FAILED;
 }
@@ -43,13 +44,13 @@ static struct hsp_msg query(const struct hsp_ctl *ctl, uint16_t type, const char
 int hsp_cmd_cancel(struct hsp_ctl *ctl)
 {
     struct hsp_msg m = query(ctl, HSP_MSG_CANCEL, "");
-    return verb(ctl, &m, "is cancelled");
+    return verb(ctl, &m, "job", "is cancelled");
 }
 
 int hsp_cmd_forget(struct hsp_ctl *ctl)
 {
     struct hsp_msg m = query(ctl, HSP_MSG_FORGET, "");
-    return verb(ctl, &m, "is forgotten");
+    return verb(ctl, &m, "job", "is forgotten");
 }
 
 int hsp_cmd_resume(struct hsp_ctl *ctl)
@@ -60,7 +61,7 @@ int hsp_cmd_resume(struct hsp_ctl *ctl)
         return hsp_ctl_usage(ctl, "--from %s is not the step of a checkpoint, like 400", from);
     }
     struct hsp_msg m = query(ctl, HSP_MSG_RESUME, from != NULL ? from : "");
-    return verb(ctl, &m,
+    return verb(ctl, &m, "job",
                 from == NULL ? "goes on"
                 : step == 0  ? "begins anew, at step 0"
                              : hsp_ctl_text(ctl, "goes on from its checkpoint of step %s", from));
@@ -76,7 +77,9 @@ static enum hsp_status job_now(struct hsp_ctl *ctl, cJSON **ret, struct hsp_err 
     if (st == HSP_OK) {
         cJSON *jobs = cJSON_GetObjectItemCaseSensitive(doc, "jobs");
         *ret = cJSON_DetachItemFromArray(jobs, 0);
-        st = *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOENT, 0, "no job %s", ctl->pos[0]);
+        st = *ret != NULL ? HSP_OK
+                          : hsp_err_set(err, HSP_ENOENT, 0, "no job %s; hspmdctl status shows all",
+                                        ctl->pos[0]);
     }
     cJSON_Delete(doc);
     return st;
@@ -88,7 +91,7 @@ enum hsp_status hsp_suspend_view(struct hsp_ctl *ctl, const cJSON *job, struct h
     const char *why = hsp_doc_text(job, "reason");
     bool runs = strcmp(state, "running") == 0 || strcmp(state, "switching") == 0;
     if (strcmp(state, "suspended") == 0) {
-        bool ok = fprintf(ctl->out, "%s is suspended %s\n", name, why) > 0;
+        bool ok = fprintf(ctl->out, "job %s is suspended %s\n", name, why) > 0;
         return ok ? HSP_OK : hsp_err_set(err, HSP_EIO, 0, "the answer could not be written");
     }
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(job, "suspending"))) {
@@ -96,7 +99,7 @@ enum hsp_status hsp_suspend_view(struct hsp_ctl *ctl, const cJSON *job, struct h
     }
     why = why[0] != '\0' ? why : hsp_doc_text(job, "problem");
     hsp_str_printf(ctl->said, sizeof ctl->said, /* whole, as hsp_ctl_fail shows it */
-                   "%s was not suspended and %s%s%s%s; hspmdctl events %s says %s", name,
+                   "job %s was not suspended and %s%s%s%s; hspmdctl events %s says %s", name,
                    runs ? "trains on" : "is ", runs ? "" : state, why[0] != '\0' ? ": " : "", why,
                    name, why[0] != '\0' ? "more" : "why");
     return hsp_err_set(err, HSP_ESTATE, 0, "%s", ctl->said);
@@ -121,7 +124,7 @@ static enum hsp_status take_back(struct hsp_ctl *ctl, struct hsp_err *err)
     enum hsp_status st = hsp_remote_ask(ctl, &back, &text, &len, err);
     if (st == HSP_OK) {
         return hsp_err_set(err, HSP_ETIMEDOUT, 0,
-                           "%s goes on: no checkpoint was complete in time; hspmdctl events %s "
+                           "job %s goes on: no checkpoint was complete in time; hspmdctl events %s "
                            "says why, --within gives it longer",
                            ctl->pos[0], ctl->pos[0]);
     }
@@ -131,7 +134,7 @@ static enum hsp_status take_back(struct hsp_ctl *ctl, struct hsp_err *err)
     }
     return hsp_err_wrap(
         err,
-        "%s may be suspended later: its checkpoint was not complete in time, and that it "
+        "job %s may be suspended later: its checkpoint was not complete in time, and that it "
         "shall go on could not be said",
         ctl->pos[0]);
 }
@@ -194,7 +197,7 @@ int hsp_cmd_scale(struct hsp_ctl *ctl)
         (void)snprintf(done, sizeof done, "%s %u device%s at %s", max != 0 ? "may use" : "needs", n,
                        n == 1 ? "" : "s", max != 0 ? "most" : "least");
     }
-    return verb(ctl, &m, done);
+    return verb(ctl, &m, "job", done);
 }
 
 int hsp_cmd_drain(struct hsp_ctl *ctl)
@@ -205,7 +208,7 @@ int hsp_cmd_drain(struct hsp_ctl *ctl)
     if (reason == NULL || reason[0] == '\0') {
         return hsp_ctl_usage(ctl, "drain needs --reason TEXT");
     }
-    return verb(ctl, &m, "gets no new job, and jobs leave it");
+    return verb(ctl, &m, "node", "gets no new job, and jobs leave it");
 }
 
 int hsp_cmd_undrain(struct hsp_ctl *ctl)
@@ -213,7 +216,7 @@ int hsp_cmd_undrain(struct hsp_ctl *ctl)
     const char *reason = ctl->opt[O_REASON];
     struct hsp_msg m = {.type = HSP_MSG_UNDRAIN,
                         .u.drain = {.name = ctl->pos[0], .reason = reason != NULL ? reason : ""}};
-    return verb(ctl, &m, "takes jobs again");
+    return verb(ctl, &m, "node", "takes jobs again");
 }
 
 int hsp_cmd_node_allow(struct hsp_ctl *ctl)
@@ -223,19 +226,19 @@ int hsp_cmd_node_allow(struct hsp_ctl *ctl)
     if (ctl->opt[O_HOLDER] == NULL) {
         return hsp_ctl_usage(ctl, "node allow needs --holder, which says what is allowed");
     }
-    return verb(ctl, &m, "may keep copies of state");
+    return verb(ctl, &m, "node", "may keep copies of state");
 }
 
 int hsp_cmd_node_deny(struct hsp_ctl *ctl)
 {
     struct hsp_msg m = {.type = HSP_MSG_NODE_ALLOW, .u.nodeallow = {.name = ctl->pos[0]}};
-    return verb(ctl, &m, "may keep no copies of state");
+    return verb(ctl, &m, "node", "may keep no copies of state");
 }
 
 int hsp_cmd_node_remove(struct hsp_ctl *ctl)
 {
     struct hsp_msg m = {.type = HSP_MSG_NODE_REMOVE, .u.nodename = {.name = ctl->pos[0]}};
-    return verb(ctl, &m, "is removed");
+    return verb(ctl, &m, "node", "is removed");
 }
 
 /* ---- wait ---- */

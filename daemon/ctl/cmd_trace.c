@@ -77,6 +77,10 @@ int hsp_cmd_trace(struct hsp_ctl *ctl)
         return hsp_ctl_usage(ctl, "steps %s is not a number from 1 to %u", ctl->opt[O_STEPS],
                              HSP_MSG_STEPS);
     }
+    if (file == NULL && ctl->width > 0) {
+        return hsp_ctl_usage(
+            ctl, "a trace is a JSON document of megabytes, not for a terminal: give -o FILE");
+    }
     struct hsp_msg m = {.type = HSP_MSG_TRACE_JOB,
                         .u.tracejob = {.name = ctl->pos[0], .steps = (uint32_t)steps}};
     enum hsp_status st = hsp_remote_open(ctl, &r, &err);
@@ -89,6 +93,7 @@ int hsp_cmd_trace(struct hsp_ctl *ctl)
     (void)hsp_remote_close(r);
     if (st == HSP_OK && file != NULL) {
         st = hsp_file_write(file, text, len, 0644, &err);
+        err.code = st != HSP_OK ? HSP_EIO : HSP_OK; /* no object of hspmdd is missing */
     } else if (st == HSP_OK && fwrite(text, 1, len, ctl->out) != len) {
         st = hsp_err_set(&err, HSP_EIO, 0, "the trace could not be written");
     }

@@ -54,6 +54,7 @@ struct hsp_option {
 
 struct hsp_ctl {
     const struct hsp_command *commands; /* the table; borrowed */
+    const struct hsp_command *command;  /* that runs; NULL: none yet */
     FILE *out, *msg;                    /* borrowed */
     struct hsp_arena *arena;            /* of this run */
     struct hsp_err flaw;                /* see hsp_ctl_flaw */

@@ -140,7 +140,8 @@ static const struct hsp_option metrics_options[] = {
 };
 
 static const struct hsp_option trace_options[] = {
-    {"output", 'o', "FILE", "the file to write; without it the trace goes to standard output"},
+    {"output", 'o', "FILE",
+     "the file to write; without it the trace goes to standard output, unless a terminal"},
     {"steps", 0, "N", "how many steps, 1 to 64 (default 3)"},
     END,
 };

@@ -82,6 +82,7 @@ int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vfprintf(ctl->msg, fmt, ap);
     va_end(ap);
-    (void)fputs("; see hspmdctl help\n", ctl->msg);
+    (void)fprintf(ctl->msg, "; see hspmdctl help%s%s\n", ctl->command != NULL ? " " : "",
+                  ctl->command != NULL ? ctl->command->name : "");
     return HSP_EXIT_USAGE;
 }

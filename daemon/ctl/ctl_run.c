@@ -28,8 +28,10 @@ static int run(struct hsp_ctl *ctl, int argc, const char *const *argv)
         hsp_command_find(ctl->commands, argc - first, argv + first, &used);
     const char *option = c == NULL ? hsp_options_unknown(first - 1, argv + 1) : NULL;
     if (option != NULL) { /* the word behind it may be its value */
-        return hsp_ctl_usage(ctl, "unknown option %s", option);
+        (void)hsp_options_parse(ctl, NULL, 1, &option, &err);
+        return hsp_ctl_usage(ctl, "%s", err.msg);
     }
+    ctl->command = c;
     if (c == NULL && first < argc) {
         return hsp_help_no_command(ctl, argc - first, argv + first, asks_for_help(argc, argv));
     }

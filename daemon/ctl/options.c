@@ -42,6 +42,28 @@ static int find(const struct hsp_option *options, const char *word, size_t len)
     return -1;
 }
 
+/* "--deadlin" -> "--deadline" of the command @c or of all. */
+static enum hsp_status unknown(const struct parse *p, const char *word, bool is_long)
+{
+    const char *names[HSP_CTL_MAX_OPTIONS + N_GLOBAL], *near = NULL;
+    char name[HSP_EDIT_MAX + 1];
+    size_t n = 0;
+    for (const struct hsp_option *o = p->c != NULL ? p->c->options : NULL;
+         o != NULL && o->name != NULL; o++) {
+        names[n++] = o->name;
+    }
+    for (int i = 0; i < N_GLOBAL; i++) {
+        names[n++] = hsp_global_options[i].name;
+    }
+    if (is_long) {
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+        near = hsp_str_nearest(name, names, n);
+    }
+    return hsp_err_set(p->err, HSP_EINVAL, 0, "unknown option %s%s%s%s", word,
+                       near != NULL ? ", did you mean --" : "", near != NULL ? near : "",
+                       near != NULL ? "?" : "");
+}
+
 /* Takes one option at argv[*at]; *at moves on when its value is the next word. */
 static enum hsp_status take(struct parse *p, int argc, const char *const *argv, int *at)
 {
@@ -59,7 +81,7 @@ static enum hsp_status take(struct parse *p, int argc, const char *const *argv, 
         row = &hsp_global_options[i];
         slot = &p->global[i];
     } else {
-        return hsp_err_set(p->err, HSP_EINVAL, 0, "unknown option %s", word);
+        return unknown(p, word, is_long);
     }
     if (is_long && name[len] == '=') {
         value = name + len + 1;

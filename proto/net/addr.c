@@ -41,10 +41,12 @@ enum hsp_status hsp_addr_parse(const char *s, uint16_t port, struct hsp_addr *re
         colon = NULL; /* none, or a bare v6 address */
     }
     size_t n = (size_t)(end - host);
-    if (n == 0 || n >= sizeof a.host) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "address %s: no host", s);
+    if (n >= sizeof a.host) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "address %.64s...: its host is longer than %zu characters", s,
+                           sizeof a.host - 1);
     }
-    if (strspn(host, "0123456789") >= n) { /* resolvers would take it for one of 32 bits */
+    if (strspn(host, "0123456789") >= n) { /* none; resolvers would take digits for 32 bits */
         return hsp_err_set(err, HSP_EINVAL, 0,
                            "address %s: no host before the port, as in 10.0.0.1:%u", s, port);
     }

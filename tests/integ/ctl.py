@@ -82,9 +82,10 @@ class World(Folder):
         """Lines of less than 4 KiB on a terminal so wide."""
         ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", self.sock, *args], stdout=its, timeout=LIMIT, check=True)
+        r = subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", self.sock, *args], stdout=its, stderr=subprocess.PIPE,
+                           text=True, timeout=LIMIT)
         os.close(its)
-        text = os.read(ours, 4096).decode()
+        text = os.read(ours, 4096).decode() if r.returncode == 0 else r.stderr
         os.close(ours)
         return text.splitlines()
 
@@ -286,6 +287,7 @@ def commands(w):
     check(w.expect(0, "", "status", "small").splitlines()[1].endswith(reason), "a pipe has no width")
     check(w.on_terminal(78, "status", "small")[2] == "    REASON:" + reason, "a narrow terminal")
     check(w.on_terminal(200, "status", "small")[1].endswith(reason), "a wide terminal")
+    check("not for a terminal: give -o FILE; see hspmdctl help trace" in w.on_terminal(200, "trace", "small")[0], "trace")
     w.expect(124, "small is pending at step 0: waits for 2 devices; ", "wait", "small",
              "--for=running", "--timeout", "200ms")
     w.expect(1, "job small has no step 11: it is done after 10 (train.steps)", "wait", "small", "--for=step=11")

@@ -91,7 +91,7 @@ def bundle(claim, c):
 def suspend(c):
     """The job's devices are free, and it goes on as if nothing had been."""
     out = c.ctl("suspend", "small").stdout
-    if "is suspended with version" not in out:
+    if "is suspended at step" not in out:
         raise Failed("suspend: %r" % out)
     wait_for("the devices to be free", lambda: not [d for n in c.nodes().values() for d in n["devices"]
                                                     if d.get("job")], 20)

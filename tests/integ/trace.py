@@ -124,6 +124,7 @@ def run(w):
     code, out, err = trace(w, "small", "-o", w.path("t.json"), "--steps", "3")
     check(code == 0 and out == "" and "3 steps from step" in err and "not whole" not in err,
           "%d %r %r" % (code, out, err))
+    refused(w, 1, "cannot create a file beside ", "small", "-o", w.path("nowhere/t.json"))
     with open(w.path("t.json")) as f:
         doc = json.load(f)
     check(doc["otherData"]["job"] == "small" and doc["otherData"]["note"] == "", "head %r" % doc["otherData"])

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "proto/base/str.h"
 #include "proto/host/open_files_limit.h"
 #include "proto/layout/box.h"
 #include "worker/state/ckpt.h"
@@ -70,12 +71,13 @@ static void put_line(const struct verdict *v, FILE *out)
         (void)snprintf(whose, sizeof whose, "of job %u, which had this name, ", v->job);
     }
     if (v->status == HSP_OK) {
-        (void)fprintf(
-            out,
-            "step %" PRIu64 ": %sgood, %zu tensors, %" PRIu64
-            " bytes, %u files; data: pass %" PRIu64 ", sample %" PRIu64 " of %" PRIu64 "\n",
-            v->at.step, whose, v->tensors, v->bytes, v->files, hsp_data_cursor_pass(&v->data) + 1,
-            hsp_data_cursor_sample(&v->data), v->data.pass_samples);
+        (void)fprintf(out,
+                      "step %" PRIu64 ": %sgood, %zu tensors, %" PRIu64
+                      " bytes, %u file%s; data: pass %" PRIu64 ", sample %" PRIu64 " of %" PRIu64
+                      "\n",
+                      v->at.step, whose, v->tensors, v->bytes, v->files, hsp_s(v->files),
+                      hsp_data_cursor_pass(&v->data) + 1, hsp_data_cursor_sample(&v->data),
+                      v->data.pass_samples);
     } else {
         bool damaged = v->status == HSP_EDIGEST || v->status == HSP_ENOENT;
         (void)fprintf(out, "step %" PRIu64 ": %s%s: %s\n", v->at.step, whose,

@@ -258,7 +258,7 @@ static enum hsp_status find_job(struct hsp_app *a, struct query *x)
         return hsp_err_set(&x->err, HSP_ESTATE, 0, "job %s: %s", name, fault);
     }
     if (j == NULL) {
-        return hsp_err_set(&x->err, HSP_ENOENT, 0, "no job %s", name);
+        return hsp_err_set(&x->err, HSP_ENOENT, 0, "no job %s; hspmdctl status shows all", name);
     }
     x->rec = hsp_job_rec_ref(j->rec);
     x->job = core->id;

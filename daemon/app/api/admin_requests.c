@@ -54,7 +54,8 @@ static void answer_status(struct hsp_app *a, struct hsp_caller *cl, const struct
         if (node) {
             err.code = HSP_OK;
         } else if (!hsp_cluster_parked_keeps(a->cluster, name, &err)) {
-            (void)hsp_err_set(&err, HSP_ENOENT, 0, "no job or node %s", name);
+            (void)hsp_err_set(&err, HSP_ENOENT, 0, "no job or node %s; hspmdctl status shows all",
+                              name);
         }
     }
     if (err.code != HSP_OK) {

@@ -53,7 +53,7 @@ static const char status_doc[] =
     "{\"name\":\"spare\",\"keeps\":[{\"id\":7,\"cluster\":\"c1\"},{\"id\":9,\"cluster\":\"c1\"}]}]"
     "}";
 static const char suspended_doc[] =
-    "{\"jobs\":[{\"name\":\"s\",\"state\":\"suspended\",\"reason\":\"with version 3\"}],"
+    "{\"jobs\":[{\"name\":\"s\",\"state\":\"suspended\",\"reason\":\"at step 3\"}],"
     "\"nodes\":[]}";
 static const char plan_text[] =
     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 12, micro_batches: 3, "

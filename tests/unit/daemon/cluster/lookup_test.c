@@ -25,10 +25,11 @@ static void a_job_is_called_by_name_or_number(void **state)
     assert_int_equal(cw_submit(&w, "b", 0, 2, 2), HSP_OK);
     assert_called(&w, "a", 1, "");
     assert_called(&w, "2", 2, "");
-    assert_called(&w, "3", 0, "no job 3");
-    assert_called(&w, "4294967297", 0, "no job 4294967297"); /* 1, if it were cut */
-    assert_called(&w, "", 0, "no job ");
-    assert_called(&w, "1 ", 0, "no job 1 ");
+    assert_called(&w, "3", 0, "no job 3; hspmdctl status shows all");
+    assert_called(&w, "4294967297", 0,
+                  "no job 4294967297; hspmdctl status shows all"); /* 1, if it were cut */
+    assert_called(&w, "", 0, "no job ; hspmdctl status shows all");
+    assert_called(&w, "1 ", 0, "no job 1 ; hspmdctl status shows all");
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
     assert_called(&w, "a", 1, "");
     assert_int_equal(cw_submit(&w, "a", 0, 2, 2), HSP_OK);
@@ -116,7 +117,7 @@ static void a_job_that_agents_keep_which_are_no_members(void **state)
         &w, "6", 0,
         "job 6 is not on record here: agents that are no members keep its state, n9: "
         "if state_dir is right, hspmdctl job adopt 6 takes it over, node discard deletes it");
-    assert_called(&w, "n9", 0, "no job n9");
+    assert_called(&w, "n9", 0, "no job n9; hspmdctl status shows all");
     cw_end(&w);
 }
 

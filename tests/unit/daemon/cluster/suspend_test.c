@@ -89,7 +89,7 @@ static void a_running_job_is_suspended_by_a_checkpoint(void **state)
     saved(&w, 9, true);
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SUSPENDED);
-    assert_string_equal(j->reason, "with version 9; resume lets it go on");
+    assert_string_equal(j->reason, "at step 9; resume lets it go on");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
     stopped(&w, 2);
     refused(&w, HSP_ADMIN_SUSPEND, "job j is suspended already");
@@ -334,7 +334,7 @@ static void again_before_its_next_step(void **state)
     assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
     saved(&w, 9, true);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
-    assert_string_equal(cw_job(&w, 1)->reason, "with version 9; resume lets it go on");
+    assert_string_equal(cw_job(&w, 1)->reason, "at step 9; resume lets it go on");
     cw_end(&w);
 }
 
@@ -391,7 +391,7 @@ static void a_checkpoint_completes_behind_the_decision(void **state)
     j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SUSPENDED);
     assert_true(j->ckpt_step == 12 && j->origin_step == 12 && j->stable == 12);
-    assert_string_equal(j->reason, "with version 12; resume lets it go on");
+    assert_string_equal(j->reason, "at step 12; resume lets it go on");
     stopped(&w, 2);
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
     assert_string_equal(cw_fact(&w, "admin.resume"), "from version 12");
@@ -445,7 +445,7 @@ static void said_again(bool twice)
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     cw_pass(&w, 1, 95, cw_even, 2);
     saved(&w, 96, true);
-    assert_string_equal(cw_job(&w, 1)->reason, "with version 96; resume lets it go on");
+    assert_string_equal(cw_job(&w, 1)->reason, "at step 96; resume lets it go on");
     cw_end(&w);
 }
 
@@ -492,7 +492,7 @@ static void checkpoints_of_before_it_was_resumed(void **state)
     assert_true(cw_job(&w, 1)->suspending);
     saved(&w, 11, true);
     saved_in(&w, 1, 20, true);
-    assert_string_equal(cw_job(&w, 1)->reason, "with version 11; resume lets it go on");
+    assert_string_equal(cw_job(&w, 1)->reason, "at step 11; resume lets it go on");
     cw_end(&w);
 }
 

@@ -152,37 +152,56 @@ static void wrong_lines_are_usage_errors(void **state)
          "hspmdctl: no command node drain, did you mean drain?; see hspmdctl help\n"},
         {{"job", "submit", "a", NULL},
          "hspmdctl: no command job submit, did you mean submit?; see hspmdctl help\n"},
+        {{"stop", "j", NULL},
+         "hspmdctl: no command stop, did you mean cancel?; see hspmdctl help\n"},
+        {{"job", "list", NULL},
+         "hspmdctl: no command job list, did you mean status?; see hspmdctl help\n"},
+        {{"nodes", NULL},
+         "hspmdctl: no command nodes, did you mean node list?; see hspmdctl help\n"},
+        {{"help", "squeue", NULL},
+         "hspmdctl: no command squeue, did you mean status?; see hspmdctl help\n"},
+        {{"status", "--tail=3", NULL},
+         "hspmdctl: unknown option --tail=3; see hspmdctl help status\n"},
+        {{"status", "--adress=x", NULL},
+         "hspmdctl: unknown option --adress=x, did you mean --address?; see hspmdctl help "
+         "status\n"},
+        {{"events", "--since", "1h", NULL},
+         "hspmdctl: --since 1h is not the number of an event, which begins its line; see hspmdctl "
+         "help events\n"},
         {{"help", "ckpt", "x", NULL}, "hspmdctl: no command ckpt x; see hspmdctl help\n"},
         {{"help", "plan", "x", NULL}, "hspmdctl: no command plan x; see hspmdctl help\n"},
-        {{"--adress", "x", "plan", NULL}, "hspmdctl: unknown option --adress; see hspmdctl help\n"},
-        {{"plan", NULL}, "hspmdctl: plan takes JOB [FROM TO]; see hspmdctl help\n"},
+        {{"--adress", "x", "plan", NULL},
+         "hspmdctl: unknown option --adress, did you mean --address?; see hspmdctl help\n"},
+        {{"plan", NULL}, "hspmdctl: plan takes JOB [FROM TO]; see hspmdctl help plan\n"},
         {{"plan", "a", "--cluter", "x", NULL},
-         "hspmdctl: unknown option --cluter; see hspmdctl help\n"},
+         "hspmdctl: unknown option --cluter, did you mean --cluster?; see hspmdctl help plan\n"},
         {{"plan", "a", "--cluster", NULL},
-         "hspmdctl: option --cluster needs a value: FILE; see hspmdctl help\n"},
+         "hspmdctl: option --cluster needs a value: FILE; see hspmdctl help plan\n"},
         {{"plan", "a", "-o", "xml", NULL},
-         "hspmdctl: output format xml: this command writes table, json, yaml; see hspmdctl help\n"},
+         "hspmdctl: output format xml: this command writes table, json, yaml; see hspmdctl help "
+         "plan\n"},
         {{"plan", "a", "--no-zero=1", NULL},
-         "hspmdctl: option --no-zero takes no value; see hspmdctl help\n"},
+         "hspmdctl: option --no-zero takes no value; see hspmdctl help plan\n"},
         {{"plan", "-ca", "-cb", "c", NULL},
-         "hspmdctl: option --cluster stands twice, and is given once: FILE; see hspmdctl help\n"},
-        {{"compile", "a", NULL}, "hspmdctl: compile needs -o FILE; see hspmdctl help\n"},
+         "hspmdctl: option --cluster stands twice, and is given once: FILE; see hspmdctl help "
+         "plan\n"},
+        {{"compile", "a", NULL}, "hspmdctl: compile needs -o FILE; see hspmdctl help compile\n"},
         {{"plan", "a", "--exit-code", NULL},
-         "hspmdctl: --exit-code needs --live; see hspmdctl help\n"},
+         "hspmdctl: --exit-code needs --live; see hspmdctl help plan\n"},
         {{"node", "check", "--threshold", "2", NULL},
-         "hspmdctl: --threshold 2 is not a part like 0.7; see hspmdctl help\n"},
+         "hspmdctl: --threshold 2 is not a part like 0.7; see hspmdctl help node check\n"},
         {{"wait", "a", "--for=pizza", NULL},
          "hspmdctl: --for pizza: a job is awaited until done, running or step=N; see hspmdctl "
-         "help\n"},
+         "help wait\n"},
         {{"wait", "a", "--for", "step=x", NULL},
          "hspmdctl: --for step=x: a job is awaited until done, running or step=N; see hspmdctl "
-         "help\n"},
+         "help wait\n"},
         {{"plan", "a", "-s", "svg", NULL},
-         "hspmdctl: --schedule takes text or trace; see hspmdctl help\n"},
+         "hspmdctl: --schedule takes text or trace; see hspmdctl help plan\n"},
         {{"version", "--timeout", "1194h", NULL},
-         "hspmdctl: timeout 1194h is longer than 1193h; see hspmdctl help\n"},
+         "hspmdctl: timeout 1194h is longer than 1193h; see hspmdctl help version\n"},
         {{"version", "--timeout", "3", NULL},
-         "hspmdctl: timeout 3 is not a time like 500ms, 10s, 2m; see hspmdctl help\n"},
+         "hspmdctl: timeout 3 is not a time like 500ms, 10s, 2m; see hspmdctl help version\n"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         run(r, cases[i].words);
@@ -345,9 +364,10 @@ static void events_keep_reasons_in_their_place(void **state)
     struct hsp_ctl ctl = {.out = open_memstream(&out, &n)};
     hsp_event_view(&ctl, line, sizeof line - 1);
     (void)fclose(ctl.out);
-    assert_string_equal(out, "     7  12:00:01.250  info     node.leave node w1 by uid 5: "
-                             "bye\\u000a     8  12:00:02.000  notice   admin.cancel by uid 0: "
-                             "\\u001b[2J\\u009b\n");
+    assert_string_equal(out,
+                        "     7  2026-03-01 12:00:01.250Z  info     node.leave node w1 by uid 5: "
+                        "bye\\u000a     8  12:00:02.000  notice   admin.cancel by uid 0: "
+                        "\\u001b[2J\\u009b\n");
     free(out);
 }
 

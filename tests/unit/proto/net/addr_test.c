@@ -1,5 +1,7 @@
 #include "proto/net/addr.h"
 
+#include <stdio.h>
+
 #include "tests/lib/testlib.h"
 
 static void good(const char *s, bool local, const char *host, uint16_t port, bool loopback)
@@ -36,8 +38,14 @@ static void test_forms(void **state)
     good("/run/a.sock", true, "/run/a.sock", 0, true);
     good("unix:rel.sock", true, "rel.sock", 0, true);
     good("127.0.0.1.evil.example", false, "127.0.0.1.evil.example", 7071, false);
-    bad("", "address : no host");
-    bad(":80", "address :80: no host");
+    bad("", "address : no host before the port, as in 10.0.0.1:7071");
+    bad(":80", "address :80: no host before the port, as in 10.0.0.1:7071");
+    char name[300], want[128];
+    memset(name, 'a', sizeof name);
+    name[sizeof name - 1] = '\0';
+    (void)snprintf(want, sizeof want, "address %.64s...: its host is longer than 255 characters",
+                   name);
+    bad(name, want);
     bad("7071", "address 7071: no host before the port, as in 10.0.0.1:7071");
     bad("7:71", "address 7:71: no host before the port, as in 10.0.0.1:7071");
     good("7.a", false, "7.a", 7071, false);
