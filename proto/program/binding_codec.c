@@ -4,7 +4,8 @@
 #include "proto/program/program_io.h"
 
 #define BINDING_MAGIC   0x42505348u /* "HSPB" */
-#define BINDING_VERSION 6u
+#define BINDING_VERSION 6u          /* of a binding without buckets */
+#define BINDING_BUCKETS 7u          /* which adds them; since protocol 17 */
 
 /* Least encoded bytes of one element. */
 enum { MIN_BIND_TENSOR = 22, MIN_MOVE = 15, MIN_CELL = 9, MIN_ENTRY = 12, MIN_STATE = 18 };
@@ -45,6 +46,9 @@ static void io_reshards(struct hsp_pio *io, struct hsp_binding *b)
     for (uint32_t k = 0; k < b->n_reshards && hsp_pio_ok(io); k++) {
         struct hsp_reshard_bind *r = &b->reshard[k];
         hsp_pio_bool(io, &r->zero_first);
+        if (b->buckets) {
+            hsp_pio_u32(io, &r->bucket);
+        }
         r->moves = hsp_pio_array(io, &r->n_moves, r->moves, sizeof(*r->moves), HSP_MAX_CELLS,
                                  MIN_MOVE, "moves");
         for (uint32_t j = 0; j < r->n_moves && hsp_pio_ok(io); j++) {
@@ -118,7 +122,12 @@ static void io_state(struct hsp_pio *io, struct hsp_binding *b)
 static void io_binding(struct hsp_pio *io, const struct hsp_template *t, struct hsp_binding *b)
 {
     uint32_t n_symbols = t->n_symbols, n_tensors = t->n_tensors;
-    hsp_pio_header(io, BINDING_MAGIC, BINDING_VERSION, "header or version");
+    uint32_t version = b->buckets ? BINDING_BUCKETS : BINDING_VERSION;
+    hsp_pio_magic(io, BINDING_MAGIC, &version, "header or version");
+    b->buckets = version == BINDING_BUCKETS;
+    if (version != BINDING_VERSION && version != BINDING_BUCKETS) {
+        hsp_pio_fail(io, "header or version");
+    }
     hsp_pio_u32(io, &b->rank);
     hsp_pio_u32(io, &b->n_ranks);
     hsp_pio_digest(io, &b->template_digest);

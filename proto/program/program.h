@@ -184,12 +184,24 @@ struct hsp_move {
 #define HSP_MOVE_FROM_OUT 255
 #define HSP_MOVE_SUM      254
 
+/* Whether such a move may be one of a bucket. */
+static inline bool hsp_move_joins(const struct hsp_move *m)
+{
+    return m->kind == HSP_MOVE_ALL_REDUCE || m->kind == HSP_MOVE_REDUCE_SCATTER ||
+           m->kind == HSP_MOVE_ALL_GATHER;
+}
+
 /* A Reshard with no move on this device does nothing. The output is written where moves write;
- * zero_first says that cells no move writes must read 0. */
+ * zero_first says that cells no move writes must read 0.
+ *
+ * Reshards of one bucket stand one behind the other in one piece, each is one collective of the
+ * same kind over the same ranks, and they travel as one on the channel of the first. Buckets are
+ * numbered from 1 in the order of instructions. */
 struct hsp_reshard_bind {
     uint32_t n_moves;
     struct hsp_move *moves;
     bool zero_first;
+    uint32_t bucket; /* 0: none */
 };
 
 struct hsp_tensor_bind {
@@ -287,6 +299,7 @@ struct hsp_binding {
     struct hsp_tensor_bind *tensor;
     uint32_t n_reshards;
     struct hsp_reshard_bind *reshard;
+    bool buckets; /* the buckets of Reshards count, and are encoded; false: each travels alone */
     struct hsp_sched train, eval; /* eval runs before train in a step with validation */
     struct hsp_stream_bind stream;
     struct hsp_data_bind data;

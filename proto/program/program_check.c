@@ -1,6 +1,7 @@
 #include "proto/program/program_check.h"
 
 #include <inttypes.h> /* PRId64 */
+#include <string.h>
 
 #include "proto/base/size.h"
 #include "proto/layout/box.h"
@@ -337,6 +338,45 @@ static enum hsp_status check_move(const struct move_ctx *c, struct hsp_err *err)
     return HSP_OK;
 }
 
+/* Whether Reshards @x and @y may be of one bucket: a collective each, over the same ranks. */
+static bool one_bucket(const struct hsp_template *t, const struct hsp_binding *b,
+                       const struct hsp_instr *x, const struct hsp_instr *y)
+{
+    const struct hsp_reshard_bind *p = &b->reshard[x->arg], *q = &b->reshard[y->arg];
+    if (p->n_moves != 1 || q->n_moves != 1 || p->zero_first || q->zero_first) {
+        return false;
+    }
+    const struct hsp_move *m = &p->moves[0], *n = &q->moves[0];
+    return hsp_move_joins(m) && m->kind == n->kind && m->reduce == n->reduce &&
+           m->n_ranks == n->n_ranks &&
+           memcmp(m->ranks, n->ranks, m->n_ranks * sizeof *m->ranks) == 0 &&
+           t->tensors[x->out[0]].dtype == t->tensors[y->out[0]].dtype;
+}
+
+/* A bucket is a run of Reshards of one piece; so its number never comes back. */
+static enum hsp_status check_buckets(const struct hsp_template *t, const struct hsp_binding *b,
+                                     struct hsp_err *err)
+{
+    uint32_t last = 0;
+    for (uint32_t k = 0; k < t->n_pieces; k++) {
+        const struct hsp_piece *p = &t->pieces[k];
+        const struct hsp_instr *before = NULL; /* of the running bucket */
+        for (uint32_t i = p->first; i < p->first + p->n; i++) {
+            const struct hsp_instr *in = &t->instrs[i];
+            uint32_t bucket = in->kind == HSP_I_RESHARD ? b->reshard[in->arg].bucket : 0;
+            bool goes_on = before != NULL && bucket == last;
+            if (bucket != 0 &&
+                ((!goes_on && bucket <= last) || !one_bucket(t, b, goes_on ? before : in, in))) {
+                return hsp_err_set(err, HSP_EPARSE, 0, "reshard %u is not of bucket %u", in->arg,
+                                   bucket);
+            }
+            before = bucket != 0 ? in : NULL;
+            last = bucket != 0 ? bucket : last;
+        }
+    }
+    return HSP_OK;
+}
+
 static enum hsp_status check_reshards(const struct hsp_template *t, const struct hsp_binding *b,
                                       struct hsp_err *err)
 {
@@ -358,7 +398,7 @@ static enum hsp_status check_reshards(const struct hsp_template *t, const struct
             }
         }
     }
-    return HSP_OK;
+    return b->buckets ? check_buckets(t, b, err) : HSP_OK;
 }
 
 /* The queues never wait for each other in a circle: both come to their end. */

@@ -58,8 +58,11 @@ static void dump_tensors(const struct hsp_program *p, struct hsp_buf *out)
     }
 }
 
-static void dump_moves(const struct hsp_reshard_bind *r, struct hsp_buf *out)
+static void dump_moves(const struct hsp_reshard_bind *r, bool buckets, struct hsp_buf *out)
 {
+    if (buckets && r->bucket != 0) {
+        hsp_buf_printf(out, "      bucket %u\n", r->bucket);
+    }
     for (uint32_t k = 0; k < r->n_moves; k++) {
         const struct hsp_move *m = &r->moves[k];
         hsp_buf_printf(out, "      %s%s src %u channel %u ranks", move_name(m->kind),
@@ -99,7 +102,7 @@ static void dump_instr(const struct hsp_program *p, uint32_t k, struct hsp_buf *
     }
     hsp_buf_puts(out, "\n");
     if (i->kind == HSP_I_RESHARD && i->arg < p->bind.n_reshards) {
-        dump_moves(&p->bind.reshard[i->arg], out);
+        dump_moves(&p->bind.reshard[i->arg], p->bind.buckets, out);
     }
 }
 

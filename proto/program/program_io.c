@@ -92,12 +92,21 @@ void *hsp_pio_array(struct hsp_pio *io, uint32_t *n, void *array, size_t elem, u
     return p;
 }
 
+void hsp_pio_magic(struct hsp_pio *io, uint32_t magic, uint32_t *version, const char *what)
+{
+    uint32_t m = magic;
+    hsp_pio_u32(io, &m);
+    hsp_pio_u32(io, version);
+    if (m != magic) {
+        hsp_pio_fail(io, what);
+    }
+}
+
 void hsp_pio_header(struct hsp_pio *io, uint32_t magic, uint32_t version, const char *what)
 {
-    uint32_t m = magic, v = version;
-    hsp_pio_u32(io, &m);
-    hsp_pio_u32(io, &v);
-    if (m != magic || v != version) {
+    uint32_t v = version;
+    hsp_pio_magic(io, magic, &v, what);
+    if (v != version) {
         hsp_pio_fail(io, what);
     }
 }

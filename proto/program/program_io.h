@@ -75,7 +75,9 @@ void *hsp_pio_array(struct hsp_pio *io, uint32_t *n, void *array, size_t elem, u
 /* Marks the first failure. */
 void hsp_pio_fail(struct hsp_pio *io, const char *what);
 
-/* Magic and version. */
+/* Magic, and a version that the caller judges. */
+void hsp_pio_magic(struct hsp_pio *io, uint32_t magic, uint32_t *version, const char *what);
+/* Magic and the one version that there is. */
 void hsp_pio_header(struct hsp_pio *io, uint32_t magic, uint32_t version, const char *what);
 
 /* The status of a finished walk; when decoding, all bytes must have been read. */

@@ -1,5 +1,6 @@
 #include "tests/lib/testlib.h"
 
+#include "proto/program/binding_codec.h"
 #include "proto/program/program.h"
 #include "proto/program/program_check.h"
 #include "proto/program/program_dump.h"
@@ -73,6 +74,63 @@ static void file_round_trip(void **state)
     hsp_buf_fini(&a);
     hsp_buf_fini(&b);
     hsp_buf_fini(&again);
+}
+
+/* Two sums behind each other, in one bucket. */
+static struct hsp_reshard_bind *sums(struct fixture *f)
+{
+    struct tiny_spec s = tiny_two;
+    s.scatter = false;
+    f->file = tiny_file(&s, f->arena);
+    for (uint32_t r = 0; r < 2; r++) {
+        struct hsp_binding *b = &f->file.programs[r].bind;
+        b->buckets = true;
+        b->reshard[0].bucket = b->reshard[1].bucket = 1;
+    }
+    return f->file.programs[0].bind.reshard;
+}
+
+static void buckets_round_trip(void **state)
+{
+    struct fixture *f = *state;
+    struct hsp_err err = {0};
+    struct hsp_program_file g;
+    struct hsp_buf text;
+    (void)sums(f);
+    assert_int_equal(hsp_program_file_encode(&f->file, &f->bytes), HSP_OK);
+    assert_ok(hsp_program_file_decode(f->bytes.data, f->bytes.len, f->arena, &g, &err), &err);
+    assert_true(g.programs[0].bind.buckets && g.programs[0].bind.reshard[1].bucket == 1);
+    assert_false(g.ref->bind.buckets);
+    hsp_buf_init(&text, 1 << 20);
+    hsp_program_dump(&g.programs[0], &text);
+    assert_non_null(strstr(hsp_buf_cstr(&text), "bucket 1"));
+    hsp_buf_fini(&text);
+}
+
+/* A binding without buckets has the bytes that programs before them read. */
+static void without_buckets_the_form_is_the_old_one(void **state)
+{
+    struct fixture *f = *state;
+    struct hsp_err err = {0};
+    struct hsp_buf b[2];
+    (void)sums(f);
+    struct hsp_program *p = &f->file.programs[0];
+    for (int k = 0; k < 2; k++) {
+        hsp_buf_init(&b[k], 1 << 20);
+        p->bind.buckets = k == 0;
+        assert_int_equal(hsp_binding_encode(&p->tpl, &p->bind, &b[k]), HSP_OK);
+        assert_int_equal(b[k].data[4], k == 0 ? 7 : 6); /* the version behind the magic */
+    }
+    assert_int_equal(b[0].len, b[1].len + 2 * sizeof(uint32_t));
+    struct hsp_binding back;
+    assert_ok(hsp_binding_decode(b[1].data, b[1].len, &p->tpl, f->arena, &back, &err), &err);
+    assert_false(back.buckets);
+    assert_int_equal(back.reshard[0].bucket, 0);
+    b[1].data[4] = 8;
+    assert_status(hsp_binding_decode(b[1].data, b[1].len, &p->tpl, f->arena, &back, &err),
+                  HSP_EPARSE);
+    hsp_buf_fini(&b[0]);
+    hsp_buf_fini(&b[1]);
 }
 
 static void equal_structure_equal_digest(void **state)
@@ -187,6 +245,33 @@ static void checks_name_what_is_wrong(void **state)
 }
 
 /* Two addends of rank 0's gradient made to a sum by rank 0 and handed to rank 1. */
+static void buckets_are_checked(void **state)
+{
+    struct fixture *f = *state;
+    struct hsp_err err = {0};
+    for (int k = 0; k < 6; k++) {
+        struct hsp_reshard_bind *r = sums(f);
+        uint32_t one = 1;
+        switch (k) {
+        case 0: r[0].bucket = 2; break; /* numbers ascend */
+        case 1: r[1].zero_first = true; break;
+        case 2: r[0].n_moves = 0; break;
+        case 3: r[1].moves[0].reduce = HSP_REDUCE_MAX; break;
+        case 4: r[1].moves[0].kind = HSP_MOVE_COPY; break;
+        default: /* other ranks */
+            f->file.programs[0].bind.rank = 1;
+            r[1].moves[0].n_ranks = 1;
+            r[1].moves[0].ranks = &one;
+        }
+        expect(f, "is not of bucket");
+        f->file.programs[0].bind.buckets = false; /* then numbers say nothing */
+        assert_ok(hsp_program_check(&f->file.programs[0], &err), &err);
+    }
+    struct hsp_reshard_bind *r = sums(f);
+    r[1].bucket = 2;
+    assert_ok(hsp_program_check(&f->file.programs[0], &err), &err);
+}
+
 static void a_sum_that_is_handed_on_is_checked(void **state)
 {
     struct fixture *f = *state;
@@ -321,6 +406,9 @@ HSP_TEST_FILE(codec_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(tiny_is_valid, setup, teardown),
         cmocka_unit_test_setup_teardown(file_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(buckets_round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_buckets_the_form_is_the_old_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(buckets_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(equal_structure_equal_digest, setup, teardown),
         cmocka_unit_test_setup_teardown(every_truncation_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(flipped_bytes_never_pass_unchecked, setup, teardown),
