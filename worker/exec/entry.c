@@ -54,8 +54,8 @@ static enum hsp_status run_some(struct hsp_engine *e, uint32_t k, uint32_t end, 
     *ret_n = hsp_replay_length(e, k, end);
     enum hsp_status st = *ret_n > 0 ? hsp_replay_run(e, k, *ret_n, micro, q, err)
                                     : hsp_run_next(e, k, micro, q, ret_n, err);
-    if (st == HSP_OK && e->o.hooks.traced) {
-        st = e->o.hooks.traced(e->o.hooks.ctx, k, micro, e->eval, err);
+    for (uint32_t j = 0; st == HSP_OK && e->o.hooks.traced && j < *ret_n; j++) {
+        st = e->o.hooks.traced(e->o.hooks.ctx, k + j, micro, e->eval, err);
     }
     return st;
 }

@@ -298,11 +298,13 @@ static enum hsp_status run_seal(struct hsp_engine *e, enum hsp_devq q, struct hs
     return st == HSP_OK ? e->o.hooks.sealed(e->o.hooks.ctx, &w, err) : st;
 }
 
+/* *ret_n: 1, but for a bucket of Reshards. */
 static enum hsp_status run_instr(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
-                                 struct hsp_err *err)
+                                 uint32_t *ret_n, struct hsp_err *err)
 {
     const struct hsp_instr *i = &e->t->instrs[k];
     enum hsp_devq d = hsp_devq_of(q);
+    *ret_n = 1;
     if (i->kind != HSP_I_STAT && is_needless(e, k)) {
         return HSP_OK;
     }
@@ -312,7 +314,7 @@ static enum hsp_status run_instr(struct hsp_engine *e, uint32_t k, uint32_t micr
     case HSP_I_ZERO:
     case HSP_I_ONE: return run_fill(e, i, micro, d, err);
     case HSP_I_ACC: return run_acc(e, k, micro, q, err);
-    case HSP_I_RESHARD: return hsp_run_reshard(e, i, micro, q, err);
+    case HSP_I_RESHARD: return hsp_run_reshard(e, k, micro, q, ret_n, err);
     case HSP_I_STAT: return run_stat(e, k, micro, q, err);
     case HSP_I_VOTE: return hsp_run_vote(e, err);
     case HSP_I_COPY: return run_copy(e, i, micro, d, err);
@@ -337,8 +339,7 @@ enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, e
     if (st != HSP_OK || done) {
         return st;
     }
-    *ret_n = 1;
-    return run_instr(e, k, micro, q, err);
+    return run_instr(e, k, micro, q, ret_n, err);
 }
 
 bool hsp_is_product(const struct hsp_instr *i)

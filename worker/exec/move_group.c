@@ -19,12 +19,22 @@ static bool find_me(const struct hsp_move_run *r, struct hsp_group *ret)
     return ret->me < ret->n; /* hsp_program_check made sure */
 }
 
-static size_t all_bytes(const struct hsp_move_run *r)
+static size_t move_bytes(const struct hsp_move_run *r)
 {
     size_t bytes = 0;
     for (uint32_t k = 0; k < r->m->n_cells; k++) {
         struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
         bytes += hsp_cell_bytes(&cell, r->out.dtype);
+    }
+    return bytes;
+}
+
+/* Of all @n moves of a bucket. */
+static size_t all_bytes(const struct hsp_move_run *r, uint32_t n)
+{
+    size_t bytes = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        bytes += move_bytes(&r[k]);
     }
     return bytes;
 }
@@ -42,20 +52,32 @@ static enum hsp_status reduce_in_place(const struct hsp_move_run *r, uint8_t **r
     return *ret && r->m->src != HSP_MOVE_FROM_OUT ? hsp_move_fetch(r, &r->out, &cell, err) : HSP_OK;
 }
 
-enum hsp_status hsp_move_all_reduce(const struct hsp_move_run *r, struct hsp_err *err)
+/* Packs the moves one behind the other, or unpacks them. */
+static enum hsp_status pack_bucket(const struct hsp_move_run *r, uint32_t n, uint8_t *buf,
+                                   bool packing, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; k < n && st == HSP_OK; k++) {
+        st = packing ? hsp_move_pack_all(&r[k], buf, err) : hsp_move_unpack_all(&r[k], buf, err);
+        buf += move_bytes(&r[k]);
+    }
+    return st;
+}
+
+enum hsp_status hsp_move_all_reduce(const struct hsp_move_run *r, uint32_t n, struct hsp_err *err)
 {
     struct hsp_group g;
-    uint8_t *buf, *wire = NULL;
-    size_t bytes = all_bytes(r);
+    uint8_t *buf = NULL, *wire = NULL;
+    size_t bytes = all_bytes(r, n);
     if (!find_me(r, &g) || bytes == 0) {
         return HSP_OK;
     }
     r->e->comm_bytes += bytes;
-    enum hsp_status st = reduce_in_place(r, &buf, err);
+    enum hsp_status st = n == 1 ? reduce_in_place(r, &buf, err) : HSP_OK;
     bool packed = !buf;
     if (st == HSP_OK && packed) {
         st = hsp_pack_get(r->e, &r->e->send, bytes, (void **)&buf, err);
-        st = st == HSP_OK ? hsp_move_pack_all(r, buf, err) : st;
+        st = st == HSP_OK ? pack_bucket(r, n, buf, true, err) : st;
     }
     if (st == HSP_OK) {
         st = hsp_image_of(r, &r->e->send_image, buf, bytes, &wire, err);
@@ -73,15 +95,18 @@ enum hsp_status hsp_move_all_reduce(const struct hsp_move_run *r, struct hsp_err
     if (st == HSP_OK) {
         st = hsp_image_read(r, buf, wire, bytes, err);
     }
-    return st == HSP_OK && packed ? hsp_move_unpack_all(r, buf, err) : st;
+    return st == HSP_OK && packed ? pack_bucket(r, n, buf, false, err) : st;
 }
 
-/* Elements per root, and where each root's part begins in the concatenation (bytes). */
-static void root_counts(const struct hsp_move_run *r, size_t *count, size_t *begin)
+/* Elements per root, and where each root's part begins in the concatenation (bytes): first the
+ * parts of the first root, move by move. */
+static void root_counts(const struct hsp_move_run *r, uint32_t n, size_t *count, size_t *begin)
 {
-    for (uint32_t k = 0; k < r->m->n_cells; k++) {
-        struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
-        count[r->m->cells[k].root] += (size_t)hsp_box_count(&cell);
+    for (uint32_t j = 0; j < n; j++) {
+        for (uint32_t k = 0; k < r[j].m->n_cells; k++) {
+            struct hsp_box cell = hsp_move_cell(&r[j], &r[j].m->cells[k]);
+            count[r[j].m->cells[k].root] += (size_t)hsp_box_count(&cell);
+        }
     }
     for (uint32_t i = 1; i < r->m->n_ranks; i++) {
         begin[i] = begin[i - 1] + count[i - 1] * r->elem;
@@ -91,18 +116,20 @@ static void root_counts(const struct hsp_move_run *r, size_t *count, size_t *beg
 /* Moves the cells between the concatenation at @buf and the tensors: packs those of @root (all
  * roots when it is UINT32_MAX) or unpacks them. @at[i]: where the next cell of root i lies;
  * advanced. */
-static enum hsp_status root_cells(const struct hsp_move_run *r, uint8_t *buf, size_t *at,
-                                  uint32_t root, bool packing, struct hsp_err *err)
+static enum hsp_status root_cells(const struct hsp_move_run *r, uint32_t n, uint8_t *buf,
+                                  size_t *at, uint32_t root, bool packing, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
-    for (uint32_t k = 0; k < r->m->n_cells && st == HSP_OK; k++) {
-        uint32_t owner = r->m->cells[k].root;
-        if (root != UINT32_MAX && owner != root) {
-            continue;
+    for (const struct hsp_move_run *end = r + n; r < end; r++) {
+        for (uint32_t k = 0; k < r->m->n_cells && st == HSP_OK; k++) {
+            uint32_t owner = r->m->cells[k].root;
+            if (root != UINT32_MAX && owner != root) {
+                continue;
+            }
+            struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
+            st = packing ? hsp_move_pack(r, &cell, buf, &at[owner], err)
+                         : hsp_move_unpack(r, &cell, buf, &at[owner], err);
         }
-        struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
-        st = packing ? hsp_move_pack(r, &cell, buf, &at[owner], err)
-                     : hsp_move_unpack(r, &cell, buf, &at[owner], err);
     }
     return st;
 }
@@ -130,28 +157,24 @@ static enum hsp_status scatter_sum(const struct hsp_move_run *r, const struct hs
     return st == HSP_OK ? hsp_image_read(r, out, to, out_bytes, err) : st;
 }
 
-static enum hsp_status reduce_scatter(const struct hsp_move_run *r, const struct hsp_group *g,
-                                      size_t *count, size_t *at, struct hsp_err *err)
+static enum hsp_status reduce_scatter(const struct hsp_move_run *r, uint32_t n,
+                                      const struct hsp_group *g, size_t *count, size_t *at,
+                                      struct hsp_err *err)
 {
-    size_t bytes = all_bytes(r), mine = count[g->me] * r->elem, done = 0;
+    size_t bytes = all_bytes(r, n), mine = count[g->me] * r->elem;
     uint8_t *in, *out;
     enum hsp_status st = hsp_pack_get(r->e, &r->e->send, bytes, (void **)&in, err);
     if (st == HSP_OK) {
         st = hsp_pack_get(r->e, &r->e->recv, mine, (void **)&out, err);
     }
     if (st == HSP_OK) {
-        st = root_cells(r, in, at, UINT32_MAX, true, err);
+        st = root_cells(r, n, in, at, UINT32_MAX, true, err);
     }
     if (st == HSP_OK) {
         st = scatter_sum(r, g, in, bytes, count, out, mine, err);
     }
-    for (uint32_t k = 0; k < r->m->n_cells && st == HSP_OK; k++) {
-        if (r->m->cells[k].root == g->me) {
-            struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
-            st = hsp_move_unpack(r, &cell, out, &done, err);
-        }
-    }
-    return st;
+    at[g->me] = 0;
+    return st == HSP_OK ? root_cells(r, n, out, at, g->me, false, err) : st;
 }
 
 /* The whole output in the order of the concatenation: nothing to pack or unpack. */
@@ -195,48 +218,49 @@ static enum hsp_status gather_parts(const struct hsp_move_run *r, const struct h
     return st == HSP_OK ? hsp_image_read(r, buf, wire, bytes, err) : st;
 }
 
-static enum hsp_status all_gather(const struct hsp_move_run *r, const struct hsp_group *g,
-                                  size_t *count, size_t *begin, size_t *at, struct hsp_err *err)
+static enum hsp_status all_gather(const struct hsp_move_run *r, uint32_t n,
+                                  const struct hsp_group *g, size_t *count, size_t *begin,
+                                  size_t *at, struct hsp_err *err)
 {
-    size_t bytes = all_bytes(r);
-    uint8_t *buf = gather_in_place(r);
+    size_t bytes = all_bytes(r, n);
+    uint8_t *buf = n == 1 ? gather_in_place(r) : NULL;
     bool in_place = buf != NULL;
     enum hsp_status st = HSP_OK;
     if (!in_place) {
         st = hsp_pack_get(r->e, &r->e->recv, bytes, (void **)&buf, err);
     }
     if (st == HSP_OK && (!in_place || r->m->src != HSP_MOVE_FROM_OUT)) {
-        st = root_cells(r, buf, at, g->me, true, err);
+        st = root_cells(r, n, buf, at, g->me, true, err);
     }
     if (st == HSP_OK) {
         st = gather_parts(r, g, count, begin, buf, bytes, err);
     }
     if (st == HSP_OK && !in_place) {
         memcpy(at, begin, r->m->n_ranks * sizeof(*at));
-        st = root_cells(r, buf, at, UINT32_MAX, false, err);
+        st = root_cells(r, n, buf, at, UINT32_MAX, false, err);
     }
     return st;
 }
 
 /* Collectives whose cells have roots. */
-enum hsp_status hsp_move_rooted(const struct hsp_move_run *r, struct hsp_err *err)
+enum hsp_status hsp_move_rooted(const struct hsp_move_run *r, uint32_t n, struct hsp_err *err)
 {
     struct hsp_group g;
-    size_t bytes = all_bytes(r), n = r->m->n_ranks;
+    size_t bytes = all_bytes(r, n), ranks = r->m->n_ranks;
     if (!find_me(r, &g) || bytes == 0) {
         return HSP_OK;
     }
-    size_t *count = calloc(3 * n, sizeof(*count));
+    size_t *count = calloc(3 * ranks, sizeof(*count));
     if (!count) {
-        return hsp_move_no_memory(err, 3 * n * sizeof(*count));
+        return hsp_move_no_memory(err, 3 * ranks * sizeof(*count));
     }
-    size_t *begin = count + n, *at = begin + n;
-    root_counts(r, count, begin);
-    memcpy(at, begin, n * sizeof(*at));
+    size_t *begin = count + ranks, *at = begin + ranks;
+    root_counts(r, n, count, begin);
+    memcpy(at, begin, ranks * sizeof(*at));
     r->e->comm_bytes += bytes;
     enum hsp_status st = r->m->kind == HSP_MOVE_REDUCE_SCATTER
-                             ? reduce_scatter(r, &g, count, at, err)
-                             : all_gather(r, &g, count, begin, at, err);
+                             ? reduce_scatter(r, n, &g, count, at, err)
+                             : all_gather(r, n, &g, count, begin, at, err);
     free(count);
     return st;
 }
@@ -302,7 +326,7 @@ static enum hsp_status add_and_send(const struct hsp_move_run *r, const struct h
 enum hsp_status hsp_move_reduce_send(const struct hsp_move_run *r, struct hsp_err *err)
 {
     struct hsp_group g;
-    size_t bytes = all_bytes(r);
+    size_t bytes = move_bytes(r);
     if (!find_me(r, &g) || bytes == 0) {
         return HSP_OK;
     }

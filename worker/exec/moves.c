@@ -256,36 +256,79 @@ static void choose_comm(struct hsp_move_run *r)
     r->staged = r->e->o.backend->device && !reached;
 }
 
-static enum hsp_status run_move(const struct hsp_move_run *r, struct hsp_err *err)
+/* The @n moves of a bucket, or one. */
+static enum hsp_status run_move(const struct hsp_move_run *r, uint32_t n, struct hsp_err *err)
 {
     switch ((enum hsp_move_kind)r->m->kind) {
     case HSP_MOVE_COPY: return run_copy(r, err);
     case HSP_MOVE_P2P: return run_p2p(r, err);
-    case HSP_MOVE_ALL_REDUCE: return hsp_move_all_reduce(r, err);
+    case HSP_MOVE_ALL_REDUCE: return hsp_move_all_reduce(r, n, err);
     case HSP_MOVE_REDUCE_SCATTER:
-    case HSP_MOVE_ALL_GATHER: return hsp_move_rooted(r, err);
+    case HSP_MOVE_ALL_GATHER: return hsp_move_rooted(r, n, err);
     case HSP_MOVE_REDUCE_SEND: return hsp_move_reduce_send(r, err);
     }
     return hsp_err_set(err, HSP_EINVAL, 0, "move of kind %u", r->m->kind);
 }
 
-enum hsp_status hsp_run_reshard(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                                enum hsp_queue q, struct hsp_err *err)
+static void begin_move(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
+                       struct hsp_move_run *ret)
 {
-    const struct hsp_reshard_bind *b = &e->b->reshard[i->arg];
+    const struct hsp_instr *i = &e->t->instrs[k];
+    *ret = (struct hsp_move_run){.e = e, .i = i, .micro = micro, .q = hsp_devq_of(q)};
+    ret->out = hsp_engine_view(e, i->out[0], micro);
+    ret->elem = hsp_dtype_size(ret->out.dtype);
+    ret->n_seq = micro < e->sheet.n_micro ? e->sheet.micro[micro].n_seq : 0;
+}
+
+/* hsp_program_check made sure that a bucket is a run of one piece. */
+static uint32_t bucket_length(const struct hsp_engine *e, uint32_t k)
+{
+    uint32_t bucket = e->b->reshard[e->t->instrs[k].arg].bucket, n = 1;
+    while (e->b->buckets && bucket != 0 && k + n < e->t->n_instrs &&
+           e->t->instrs[k + n].kind == HSP_I_RESHARD &&
+           e->b->reshard[e->t->instrs[k + n].arg].bucket == bucket) {
+        n++;
+    }
+    return n;
+}
+
+/* Each of the @n Reshards is one collective of the same kind and group. */
+static enum hsp_status run_bucket(struct hsp_engine *e, uint32_t k, uint32_t n, uint32_t micro,
+                                  enum hsp_queue q, struct hsp_err *err)
+{
+    struct hsp_move_run *r = calloc(n, sizeof(*r));
+    if (!r) {
+        return hsp_move_no_memory(err, n * sizeof(*r));
+    }
+    for (uint32_t j = 0; j < n; j++) {
+        begin_move(e, k + j, micro, q, &r[j]);
+        r[j].m = &e->b->reshard[r[j].i->arg].moves[0];
+        choose_comm(&r[j]);
+    }
+    enum hsp_status st = run_move(r, n, err);
+    free(r);
+    return st;
+}
+
+enum hsp_status hsp_run_reshard(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
+                                uint32_t *ret_n, struct hsp_err *err)
+{
+    const struct hsp_reshard_bind *b = &e->b->reshard[e->t->instrs[k].arg];
     struct hsp_backend *be = e->o.backend;
-    struct hsp_move_run r = {.e = e, .i = i, .micro = micro, .q = hsp_devq_of(q)};
-    r.out = hsp_engine_view(e, i->out[0], micro);
-    r.elem = hsp_dtype_size(r.out.dtype);
-    r.n_seq = micro < e->sheet.n_micro ? e->sheet.micro[micro].n_seq : 0;
+    struct hsp_move_run r;
     enum hsp_status st = HSP_OK;
+    *ret_n = bucket_length(e, k);
+    if (*ret_n > 1) {
+        return run_bucket(e, k, *ret_n, micro, q, err);
+    }
+    begin_move(e, k, micro, q, &r);
     if (b->zero_first) {
         st = be->fill(be, r.q, r.out.dtype, r.out.data, 0.0, hsp_box_count(&r.out.box), err);
     }
-    for (uint32_t k = 0; k < b->n_moves && st == HSP_OK; k++) {
-        r.m = &b->moves[k];
+    for (uint32_t j = 0; j < b->n_moves && st == HSP_OK; j++) {
+        r.m = &b->moves[j];
         choose_comm(&r);
-        st = run_move(&r, err);
+        st = run_move(&r, 1, err);
     }
     return st;
 }

@@ -4,8 +4,8 @@
 #define HSP_MOVES_H
 #include "worker/exec/engine_impl.h"
 
-/* A Reshard instruction. */
-enum hsp_status hsp_run_reshard(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                                enum hsp_queue q, struct hsp_err *err);
+/* Reshard @k, with the others of its bucket that come behind it: *ret_n in all. */
+enum hsp_status hsp_run_reshard(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
+                                uint32_t *ret_n, struct hsp_err *err);
 
 #endif

@@ -23,30 +23,39 @@ static const struct hsp_model_spec GPT = {.family = "gpt",
                                           .sequence = 24,
                                           .dtype = HSP_F64};
 
-static const char HEAD[] = "apiVersion: hspmd/v1\nkind: plan\nranks: %d\nzero: %d\nstreams: %s\n";
+static const char HEAD[] =
+    "apiVersion: hspmd/v1\nkind: plan\nranks: %d\nzero: %d\nbucket: %d\nstreams: %s\n";
 
 static const struct plan {
     const char *name;
-    int ranks, zero;
+    int ranks, zero, bucket;
     const char *streams;
 } PLANS[] = {
-    {"data parallel, uneven shares", 3, 1,
+    {"data parallel, uneven shares", 3, 1, 0,
      "[{sequences: 6, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}, {sequences: 4, "
      "micro_batches: 1, stages: [{layers: 4, ranks: [1]}]}, {sequences: 2, micro_batches: 1, "
      "stages: [{layers: 4, ranks: [2]}]}]"},
-    {"uneven tensor parallel", 2, 0,
+    {"data parallel, buckets", 3, 1, 4000,
+     "[{sequences: 6, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}, {sequences: 4, "
+     "micro_batches: 1, stages: [{layers: 4, ranks: [1]}]}, {sequences: 2, micro_batches: 1, "
+     "stages: [{layers: 4, ranks: [2]}]}]"},
+    {"data parallel, all in one bucket", 3, 0, 64 << 20,
+     "[{sequences: 6, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}, {sequences: 4, "
+     "micro_batches: 1, stages: [{layers: 4, ranks: [1]}]}, {sequences: 2, micro_batches: 1, "
+     "stages: [{layers: 4, ranks: [2]}]}]"},
+    {"uneven tensor parallel", 2, 0, 4000,
      "[{sequences: 12, micro_batches: 3, stages: [{layers: 4, ranks: [0, 1], tensor: [3, 1]}]}]"},
-    {"a pipeline that turns", 2, 0,
+    {"a pipeline that turns", 2, 0, 0,
      "[{sequences: 12, micro_batches: 6, schedule: interleaved, chunks: 2, stages: [{layers: [1, "
      "1], ranks: [0]}, {layers: [1, 1], ranks: [1]}]}]"},
-    {"a pipeline", 3, 0,
+    {"a pipeline", 3, 0, 0,
      "[{sequences: 12, micro_batches: 6, stages: [{layers: 1, ranks: [0]}, {layers: 2, ranks: "
      "[1]}, {layers: 1, ranks: [2]}]}]"},
-    {"streams of pipelines", 5, 1,
+    {"streams of pipelines", 5, 1, 4000,
      "[{sequences: 8, micro_batches: 4, schedule: gpipe, stages: [{layers: 2, ranks: [0, 1]}, "
      "{layers: 2, ranks: [2]}]}, {sequences: 2, micro_batches: 1, stages: [{layers: 4, ranks: "
      "[3]}]}, {sequences: 2, micro_batches: 2, stages: [{layers: 4, ranks: [4]}]}]"},
-    {"parameters cut", 3, 3,
+    {"parameters cut", 3, 3, 4000,
      "[{sequences: 6, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}, {sequences: 4, "
      "micro_batches: 1, stages: [{layers: 4, ranks: [1]}]}, {sequences: 2, micro_batches: 1, "
      "stages: [{layers: 4, ranks: [2]}]}]"},
@@ -84,7 +93,7 @@ static char *write_programs(const char *dir, const struct plan *x)
     struct hsp_program_file f;
     struct hsp_buf b;
     char *path, *text;
-    assert_true(asprintf(&text, HEAD, x->ranks, x->zero, x->streams) > 0);
+    assert_true(asprintf(&text, HEAD, x->ranks, x->zero, x->bucket, x->streams) > 0);
     assert_ok(hsp_graph_build(&GPT, &g, &err), &err);
     assert_ok(hsp_plan_parse(text, strlen(text), "plan", BATCH, a, &p, &err), &err);
     assert_ok(hsp_compile(g, p, &t, a, &f, &err), &err);

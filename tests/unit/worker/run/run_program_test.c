@@ -196,11 +196,24 @@ static char *make_file(const char *dir, const struct hsp_model_spec *m, const ch
     return make_damaged(dir, m, plan, steps, sgd, run, NULL);
 }
 
+/* The plan with buckets of @bytes; to be freed. */
+static char *with_bucket(const char *plan, unsigned bytes)
+{
+    const char *streams = strstr(plan, "streams:");
+    char *text;
+    assert_non_null(streams);
+    assert_true(asprintf(&text, "%.*sbucket: %u\n%s", (int)(streams - plan), plan, bytes, streams) >
+                0);
+    return text;
+}
+
 static void verify(const struct hsp_model_spec *m, bool sgd)
 {
     char *dir = hsp_test_tmpdir();
     for (int k = 0; k < N_PLANS; k++) {
-        char *path = make_file(dir, m, PLANS[k].plan, 10, sgd, false);
+        char *plan = with_bucket(PLANS[k].plan, k % 2 ? 4000 : 0);
+        char *path = make_file(dir, m, plan, 10, sgd, false);
+        free(plan);
         struct hsp_run_opts o = {.file = path, .threads = 1, .quiet = true};
         struct hsp_err err = {0};
         if (hsp_verify_file(&o, &err) != HSP_OK) {
@@ -476,6 +489,36 @@ static void bf16_trains_like_fp32(void **state)
     free(dir);
 }
 
+/* The last gradients, the model and all losses, of plans whose collectives travel in buckets. */
+static void buckets_give_the_same_bits(void **state)
+{
+    static const unsigned bytes[] = {300, 4000, 64u << 20};
+    (void)state;
+    char *dir = hsp_test_tmpdir(), a[300], b[300];
+    for (int k = 1; k < N_PLANS + N_MORE; k++) {
+        const char *plan = k < N_PLANS ? PLANS[k].plan : MORE[k - N_PLANS].plan;
+        struct hsp_model_spec m = k % 2 ? GPT : LLAMA;
+        struct curve one, many;
+        m.dtype = HSP_F32;
+        m.compute = k % 3 ? HSP_COMPUTE_FULL : HSP_COMPUTE_BF16;
+        run(dir, &m, plan, "alone", &one);
+        for (size_t j = 0; j < HSP_ARRAY_LEN(bytes); j++) {
+            char *text = with_bucket(plan, bytes[j]);
+            run(dir, &m, text, "joined", &many);
+            assert_memory_equal(&one, &many, sizeof one);
+            (void)snprintf(a, sizeof(a), "%s/alone.grads", dir);
+            (void)snprintf(b, sizeof(b), "%s/joined.grads", dir);
+            assert_near(file_difference(a, b), 0, 0);
+            (void)snprintf(a, sizeof(a), "%s/alone/final/model.safetensors", dir);
+            (void)snprintf(b, sizeof(b), "%s/joined/final/model.safetensors", dir);
+            assert_near(file_difference(a, b), 0, 0);
+            free(text);
+        }
+    }
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 /* What the backend of a rank has taken, by rank: for fp32 copies of operands, and the most it was asked for. */
 static struct taken {
     struct hsp_backend *b;
@@ -615,6 +658,13 @@ static void devices_give_the_same_bits(void **state)
         hsp_devicerun_compare(dir, path, 6, PLANS[k].name);
         free(path);
     }
+    for (int k = 0; k < N_PLANS; k++) {
+        char *plan = with_bucket(PLANS[k].plan, k % 2 ? 500 : 64u << 20);
+        char *path = make_file(dir, models[(k + 1) % 3], plan, 6, k % 2, true);
+        hsp_devicerun_compare(dir, path, 6, plan);
+        free(path);
+        free(plan);
+    }
     for (int k = 0; k < 2 * N_MORE; k++) {
         char *path = make_file(dir, models[k / N_MORE], MORE[k % N_MORE].plan, 5, k % 2, true);
         hsp_devicerun_compare(dir, path, 5, MORE[k % N_MORE].name);
@@ -656,6 +706,7 @@ HSP_TEST_FILE(run_program_test)
         cmocka_unit_test(ranks_take_what_is_planned),
         cmocka_unit_test(differences_are_named),
         cmocka_unit_test(runs_have_one_curve),
+        cmocka_unit_test(buckets_give_the_same_bits),
         cmocka_unit_test(devices_give_the_same_bits),
         cmocka_unit_test(devices_equal_one_device),
     };
