@@ -13,6 +13,9 @@
  *   zero: 1                     # 0 | 1 | 3: 1: master, m, v cut over all holders of a parameter;
  *                               # 3: the copies for computing and the sums of gradients, too
  *   zero_pattern: contiguous    # contiguous | interleaved: inside of tensor-parallel cuts
+ *   bucket: 1048576             # bytes: collectives over the same ranks, right behind each other,
+ *                               # travel as one until they are that many; 0: each by itself. A
+ *                               # plan for known devices states what their links are worth
  *   streams:
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
  *       micro_batches: 5
@@ -94,7 +97,8 @@
 #define HSP_MAX_RULES   4096       /* home rules */
 #define HSP_MAX_CHUNKS  32         /* of a stage: a segment each of Forward, Backward, Eval */
 #define HSP_MAX_SHARE   1000000000 /* weight of a share: sums stay far below 2^63 */
-#define HSP_MAX_ENTRIES (1u << 17) /* entries of one section of the total form */
+#define HSP_MAX_BUCKET  (UINT64_C(64) << 20) /* bytes: its memory is beside that of the model */
+#define HSP_MAX_ENTRIES (1u << 17)           /* entries of one section of the total form */
 
 enum hsp_schedule {
     HSP_SCHED_1F1B,
@@ -218,6 +222,8 @@ struct hsp_plan_reshard {
 struct hsp_plan {
     uint32_t n_ranks;
     uint8_t zero, zero_pattern; /* enum hsp_zero, enum hsp_zero_pattern */
+    bool states_bucket;         /* false: open */
+    uint64_t bucket_bytes;      /* bytes at which a bucket of collectives is full; 0: no buckets */
     uint32_t n_streams;
     struct hsp_stream *streams;
     /* Above 0: layers and members of stages are still to be found from annotations. */

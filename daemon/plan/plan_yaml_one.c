@@ -306,36 +306,17 @@ static enum hsp_status scale_sequences(const struct hsp_yaml *y, struct hsp_plan
     return HSP_OK;
 }
 
-enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
-                              struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err)
+static enum hsp_status read_zero(const struct hsp_yaml *y, struct hsp_plan *p, struct hsp_err *err)
 {
-    static const char *const keys[] = {"apiVersion",   "kind",        "ranks",  "zero",
-                                       "streams",      "parameters",  "why",    "predicted_step_us",
-                                       "memory_bytes", "homes",       "uses",   "reshards",
-                                       "zero_pattern", "annotations", "batches"};
     static const uint32_t none = 0;
-    const struct hsp_yaml *streams = NULL;
-    struct hsp_plan *p = hsp_arena_alloc(arena, sizeof *p);
-    if (p == NULL) {
-        return hsp_err_nomem(err, "the plan");
-    }
+    const struct hsp_yaml *how = hsp_yaml_get(y, "zero_pattern");
     uint32_t zero = 0;
-    enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
-    if (rc == HSP_OK) {
-        rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
-    }
-    if (rc == HSP_OK) {
-        rc = read_u32(y, "ranks", 1, HSP_MAX_RANKS, NULL, &p->n_ranks, err);
-    }
-    if (rc == HSP_OK) {
-        rc = read_u32(y, "zero", 0, HSP_ZERO_PARAMETERS, &none, &zero, err);
-    }
+    size_t pattern = 0;
+    enum hsp_status rc = read_u32(y, "zero", 0, HSP_ZERO_PARAMETERS, &none, &zero, err);
     if (rc == HSP_OK && zero != HSP_ZERO_NONE && zero != HSP_ZERO_STATE &&
         zero != HSP_ZERO_PARAMETERS) {
         rc = hsp_yaml_error(hsp_yaml_get(y, "zero"), err, "zero is 0, 1 or 3");
     }
-    const struct hsp_yaml *how = hsp_yaml_get(y, "zero_pattern");
-    size_t pattern = 0;
     if (rc == HSP_OK && how != NULL) {
         rc = hsp_yaml_choice(how, patterns, HSP_ARRAY_LEN(patterns), &pattern, err);
     }
@@ -344,6 +325,43 @@ enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
     }
     p->zero = (uint8_t)zero;
     p->zero_pattern = (uint8_t)pattern;
+    return rc;
+}
+
+static enum hsp_status read_bucket(const struct hsp_yaml *y, struct hsp_plan *p,
+                                   struct hsp_err *err)
+{
+    const struct hsp_yaml *bucket = hsp_yaml_get(y, "bucket");
+    p->states_bucket = bucket != NULL;
+    return bucket != NULL ? hsp_yaml_u64(bucket, 0, HSP_MAX_BUCKET, &p->bucket_bytes, err) : HSP_OK;
+}
+
+enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
+                              struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err)
+{
+    static const char *const keys[] = {
+        "apiVersion",   "kind",        "ranks",   "zero",
+        "streams",      "parameters",  "why",     "predicted_step_us",
+        "memory_bytes", "homes",       "uses",    "reshards",
+        "zero_pattern", "annotations", "batches", "bucket"};
+    const struct hsp_yaml *streams = NULL;
+    struct hsp_plan *p = hsp_arena_alloc(arena, sizeof *p);
+    if (p == NULL) {
+        return hsp_err_nomem(err, "the plan");
+    }
+    enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
+    if (rc == HSP_OK) {
+        rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);
+    }
+    if (rc == HSP_OK) {
+        rc = read_u32(y, "ranks", 1, HSP_MAX_RANKS, NULL, &p->n_ranks, err);
+    }
+    if (rc == HSP_OK) {
+        rc = read_zero(y, p, err);
+    }
+    if (rc == HSP_OK) {
+        rc = read_bucket(y, p, err);
+    }
     if (rc == HSP_OK) {
         rc = read_streams(y, arena, p, &streams, err);
     }
@@ -440,6 +458,9 @@ static void dump_plan(const struct hsp_plan *p, bool explain, struct hsp_buf *ou
                    p->zero);
     if (p->zero_pattern != HSP_ZERO_CONTIGUOUS) {
         hsp_buf_printf(out, "zero_pattern: %s\n", patterns[p->zero_pattern]);
+    }
+    if (p->states_bucket) {
+        hsp_buf_printf(out, "bucket: %" PRIu64 "\n", p->bucket_bytes);
     }
     hsp_plan_put_annotations(p, out);
     hsp_buf_puts(out, p->n_annotations > 0 ? "batches:\n" : "streams:\n");

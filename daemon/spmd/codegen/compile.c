@@ -13,6 +13,7 @@
 #include "daemon/spmd/lower/stage_ir.h"
 #include "daemon/spmd/lower/zero3_rendezvous.h"
 #include "daemon/spmd/schedule/activation_slots.h"
+#include "daemon/spmd/schedule/buckets.h"
 #include "daemon/spmd/schedule/deadlock.h"
 #include "daemon/spmd/schedule/memory_plan.h"
 #include "daemon/spmd/total/total_plan.h"
@@ -165,6 +166,9 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
     rc = rc == HSP_OK ? hsp_clocks_make(c, &all.clocks, err) : rc;
     for (uint32_t i = 0; rc == HSP_OK && i < f->n; i++) {
         rc = make_program(c, i, digest, &all, err);
+    }
+    if (rc == HSP_OK) {
+        rc = hsp_buckets_make(f->programs, f->n, c->p->bucket_bytes, err);
     }
     if (rc == HSP_OK) {
         rc = hsp_deadlock_check(f->programs, f->n, false, err);

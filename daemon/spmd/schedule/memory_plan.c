@@ -174,9 +174,22 @@ static struct packed pack_move(const struct hsp_binding *b, const struct hsp_mov
     return (struct packed){0};
 }
 
+static int64_t element(const struct hsp_program *p, uint32_t instr)
+{
+    return (int64_t)hsp_dtype_size(
+        (enum hsp_dtype)p->tpl.tensors[p->tpl.instrs[instr].out[0]].dtype);
+}
+
+int64_t hsp_memory_of_move(const struct hsp_program *p, uint32_t instr, const struct hsp_move *m)
+{
+    int64_t root;
+    return count_cells(&p->bind, m, element(p, instr), &root);
+}
+
 int64_t hsp_memory_comm(const struct hsp_program *p)
 {
-    struct packed most = {0};
+    struct packed most = {0}, all = {0}; /* all: of the bucket so far */
+    uint32_t bucket = 0;
     bool any = false;
     for (uint32_t i = 0; i < p->tpl.n_instrs; i++) {
         const struct hsp_instr *in = &p->tpl.instrs[i];
@@ -184,15 +197,18 @@ int64_t hsp_memory_comm(const struct hsp_program *p)
             continue;
         }
         const struct hsp_reshard_bind *r = &p->bind.reshard[in->arg];
-        int64_t elem = (int64_t)hsp_dtype_size((enum hsp_dtype)p->tpl.tensors[in->out[0]].dtype);
         for (uint32_t k = 0; k < r->n_moves; k++) {
             if (r->moves[k].kind == HSP_MOVE_COPY) {
                 continue;
             }
-            struct packed x = pack_move(&p->bind, &r->moves[k], elem);
+            struct packed x = pack_move(&p->bind, &r->moves[k], element(p, i));
+            bool joined = r->bucket != 0 && r->bucket == bucket;
+            all.out = x.out + (joined ? all.out : 0);
+            all.in = x.in + (joined ? all.in : 0);
+            bucket = r->bucket;
             any = true;
-            most.out = x.out > most.out ? x.out : most.out;
-            most.in = x.in > most.in ? x.in : most.in;
+            most.out = all.out > most.out ? all.out : most.out;
+            most.in = all.in > most.in ? all.in : most.in;
             most.kept = x.kept > most.kept ? x.kept : most.kept;
         }
     }

@@ -227,7 +227,7 @@ static void plans_are_compiled_whole_or_not(void **state)
     struct hsp_err err = {0};
     assert_ok(hsp_graph_build(&s, &g, &err), &err);
     static const char recompute[] =
-        HSP_PLAN_HEAD "ranks: 3\nzero: 1\nzero_pattern: interleaved\nstreams:\n"
+        HSP_PLAN_HEAD "ranks: 3\nzero: 1\nzero_pattern: interleaved\nbucket: 4000\nstreams:\n"
                       "  - {sequences: 5, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], "
                       "tensor: [2, 1], saved: recompute}]}\n"
                       "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";

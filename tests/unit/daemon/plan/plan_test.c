@@ -66,6 +66,7 @@ static void test_round_trip(void **state)
     assert_int_equal(p->streams[1].stages[0].shares[0], 1);
     assert_int_equal(p->memory_bytes[3], 4);
     assert_string_equal(p->why, "fast: because");
+    assert_false(p->states_bucket);
     hsp_buf_init(&a, 1 << 16);
     hsp_buf_init(&b, 1 << 16);
     hsp_plan_dump(p, &a);
@@ -73,6 +74,16 @@ static void test_round_trip(void **state)
     assert_string_equal(hsp_buf_cstr(&a), hsp_buf_cstr(&b));
     assert_non_null(strstr(hsp_buf_cstr(&a), "tensor: [2, 1]"));
     assert_non_null(strstr(hsp_buf_cstr(&a), "predicted_step_us: 1234.5"));
+    p->states_bucket = true; /* also one that states none */
+    for (uint64_t bytes = 0; bytes <= HSP_MAX_BUCKET; bytes += HSP_MAX_BUCKET) {
+        p->bucket_bytes = bytes;
+        hsp_buf_fini(&a);
+        hsp_buf_init(&a, 1 << 16);
+        hsp_plan_dump(p, &a);
+        const struct hsp_plan *back = must_parse(hsp_buf_cstr(&a), 16);
+        assert_true(back->states_bucket);
+        assert_int_equal(back->bucket_bytes, bytes);
+    }
     hsp_buf_fini(&a);
     hsp_buf_fini(&b);
 }
@@ -219,6 +230,8 @@ static void test_bad_text(void **state)
         {HEAD "ranks: 1\nzero: 2\nstreams: []", "p.yaml:4:7: zero: "},
         {HEAD "ranks: 1\nzero: 0\nzero_pattern: interleaved\nstreams: []",
          "p.yaml:5:15: zero_pattern: with zero 0 nothing is cut by this pattern"},
+        {HEAD "ranks: 1\nbucket: 67108865\nstreams: []",
+         "p.yaml:4:9: bucket: 67108865 is outside 0 to 67108864"},
         {HEAD "ranks: 1\n", "p.yaml:1:1: missing key streams"},
         {HEAD "ranks: 1\nstreams: []", "p.yaml:4:10: streams: 0 entries, must be 1 to 256"},
         {HEAD "ranks: 1\nstream: []",

@@ -1,5 +1,6 @@
 spmd_tests = \
   tests/unit/daemon/spmd/bf16_plan_test \
+  tests/unit/daemon/spmd/buckets_test \
   tests/unit/daemon/spmd/compile_test \
   tests/unit/daemon/spmd/deduce_test \
   tests/unit/daemon/spmd/device_schedule_test \
@@ -24,6 +25,7 @@ $(spmd_tests): tests/unit/daemon/spmd/spmd_tests
 	$(LINK_TEST)
 tests_unit_daemon_spmd_spmd_tests_SOURCES = \
   tests/unit/daemon/spmd/bf16_plan_test.c \
+  tests/unit/daemon/spmd/buckets_test.c \
   tests/unit/daemon/spmd/compile_test.c \
   tests/unit/daemon/spmd/deduce_test.c \
   tests/unit/daemon/spmd/device_schedule_test.c \
