@@ -32,7 +32,7 @@ static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, st
         peers[i].address = hsp_ci_printf(c, "%s", hsp_ci_device(c, peers[i].device)->address);
     }
     *p = (struct hsp_prepare_action){e->n_peers,   peers,      e->n_sources, e->sources,
-                                     e->n_keepers, e->n_apart, e->apart};
+                                     e->n_keepers, e->n_apart, e->apart,     e->buckets};
     return p;
 }
 
@@ -47,12 +47,14 @@ static bool old_name(const struct hsp_cluster *c, const struct hsp_job *j)
     return old;
 }
 
-/* Executors of older agents would not answer each other. */
-static bool all_share_notes(struct hsp_cluster *c, const struct hsp_cl_epoch *e)
+/* Whether the agents of the first @n peers all speak protocol @least. Executors of older ones would
+ * not answer notes of steps, and could not read bindings with buckets. */
+static bool all_speak(struct hsp_cluster *c, const struct hsp_cl_epoch *e, uint32_t n,
+                      uint32_t least)
 {
     bool all = true;
-    for (uint32_t i = 0; all && i < e->n_peers; i++) {
-        all = hsp_ci_node(c, e->peers[i].device)->protocol >= HSP_PROTO_NOTES;
+    for (uint32_t i = 0; all && i < n; i++) {
+        all = hsp_ci_node(c, e->peers[i].device)->protocol >= least;
     }
     return all;
 }
@@ -227,7 +229,8 @@ static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
             return;
         }
     }
-    e->share_notes = all_share_notes(c, e);
+    e->share_notes = all_speak(c, e, e->n_peers, HSP_PROTO_NOTES);
+    e->buckets = all_speak(c, e, e->n_ranks, HSP_PROTO_BUCKETS);
     e->old_name = old_name(c, j);
     e->phase = HSP_ATT_PREPARING;
     e->deadline_ms = c->now_ms + c->cfg.prepare_ms;

@@ -357,6 +357,7 @@ struct hsp_prepare_action { /* the same for all devices of one epoch */
     uint32_t n_keepers;
     uint32_t n_apart; /* RECOVER: sources and those that get their state over others; ascending */
     struct hsp_prepare_apart *apart;
+    bool buckets; /* all members know those of Reshards */
 };
 
 enum hsp_severity { HSP_SEV_INFO, HSP_SEV_NOTICE, HSP_SEV_WARN, HSP_SEV_ERROR };

@@ -198,7 +198,7 @@ static bool copy_peers(struct hsp_app *a, struct hsp_batch *b, struct prepare_gr
         ok = peers[i].address != NULL && g->names[i] != NULL;
     }
     g->action = (struct hsp_prepare_action){s->n_peers,   peers,      s->n_sources, src,
-                                            s->n_keepers, s->n_apart, apart};
+                                            s->n_keepers, s->n_apart, apart,        s->buckets};
     return ok;
 }
 

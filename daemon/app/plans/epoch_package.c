@@ -536,14 +536,22 @@ static enum hsp_status fill_params(const struct hsp_graph *g, struct hsp_arena *
     return HSP_OK;
 }
 
+/* @buckets: those of Reshards are known to all who run the plan. */
+static enum hsp_status encode_binding(const struct hsp_program *prog, bool buckets,
+                                      struct hsp_buf *out)
+{
+    struct hsp_binding b = prog->bind;
+    b.buckets = b.buckets && buckets;
+    return hsp_binding_encode(&prog->tpl, &b, out);
+}
+
 /* The package with the binding of @prog behind it; NULL: of one that has no program. */
 static enum hsp_status encode(const struct hsp_package *pkg, const struct hsp_program *prog,
-                              struct hsp_buf *out, struct hsp_err *err)
+                              bool buckets, struct hsp_buf *out, struct hsp_err *err)
 {
     size_t mark;
     enum hsp_status st = hsp_package_open(pkg, out, &mark, err);
-    if (st == HSP_OK && prog != NULL &&
-        hsp_binding_encode(&prog->tpl, &prog->bind, out) != HSP_OK) {
+    if (st == HSP_OK && prog != NULL && encode_binding(prog, buckets, out) != HSP_OK) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "the program of rank %u is too large",
                            prog->bind.rank);
     }
@@ -552,8 +560,8 @@ static enum hsp_status encode(const struct hsp_package *pkg, const struct hsp_pr
 
 /* The programs of the further plans of a pool. */
 static enum hsp_status add_shorter(const struct hsp_epoch_plan *p, const struct hsp_epoch_tables *t,
-                                   uint32_t peer, struct hsp_arena *arena, struct hsp_package *pkg,
-                                   struct hsp_err *err)
+                                   uint32_t peer, bool buckets, struct hsp_arena *arena,
+                                   struct hsp_package *pkg, struct hsp_err *err)
 {
     uint32_t n = p->programs.n_shorter;
     enum hsp_status st = HSP_OK;
@@ -566,7 +574,7 @@ static enum hsp_status add_shorter(const struct hsp_epoch_plan *p, const struct 
         const struct hsp_program *prog = program_at(p, at);
         struct hsp_buf b;
         hsp_buf_init(&b, HSP_MSG_BLOB_MAX);
-        st = hsp_binding_encode(&prog->tpl, &prog->bind, &b);
+        st = encode_binding(prog, buckets, &b);
         pkg->shorter[k] =
             (struct hsp_pkg_program){.tpl = t->tpl[at].data,
                                      .tpl_len = t->tpl[at].len,
@@ -631,10 +639,10 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
         pkg.tpl_len = t->tpl[peer].len;
     }
     if (st == HSP_OK && member) {
-        st = add_shorter(p, t, peer, arena, &pkg, err);
+        st = add_shorter(p, t, peer, a->buckets, arena, &pkg, err);
     }
     if (st == HSP_OK) {
-        st = encode(&pkg, member ? &p->programs.programs[peer] : NULL, out, err);
+        st = encode(&pkg, member ? &p->programs.programs[peer] : NULL, a->buckets, out, err);
     }
     return st;
 }

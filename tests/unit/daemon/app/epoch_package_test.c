@@ -161,7 +161,7 @@ static void run_case(const struct switch_case *c)
         peers[i] = (struct hsp_prepare_peer){c->peer[i], "127.0.0.1:1"};
     }
     memcpy(source, c->source, sizeof source);
-    struct hsp_prepare_action act = {c->n_peers, peers, c->n_sources, source, 0, 0, NULL};
+    struct hsp_prepare_action act = {c->n_peers, peers, c->n_sources, source, 0, 0, NULL, true};
     struct hsp_epoch_tables t;
     assert_status(hsp_epoch_tables_make(to, from, NULL, &act, a, &t, &err), c->want);
     if (c->want == HSP_OK) {
@@ -227,7 +227,7 @@ static void test_copies_share_the_load_of_owners(void **state)
     struct hsp_epoch_tables t;
     int64_t sent[4] = {0};
     for (uint32_t n = 1; n <= 2; n++) { /* the owner alone, both */
-        struct hsp_prepare_action act = {4, peers, n, source, 0, 0, NULL};
+        struct hsp_prepare_action act = {4, peers, n, source, 0, 0, NULL, true};
         memset(sent, 0, sizeof sent);
         assert_ok(hsp_epoch_tables_make(to, from, NULL, &act, a, &t, &err), &err);
         assert_fills_homes(to, &t.transfer);
@@ -247,15 +247,15 @@ static void test_copies_share_the_load_of_owners(void **state)
 
 /* ---- packages ---- */
 
-static void make_package(const struct hsp_epoch_plan *to, const struct hsp_epoch_plan *from,
-                         uint32_t peer, struct hsp_buf *out)
+static void package_with(const struct hsp_epoch_plan *to, const struct hsp_epoch_plan *from,
+                         uint32_t peer, bool buckets, struct hsp_buf *out)
 {
     struct hsp_err err = {0};
     struct hsp_arena *a = hsp_arena_new(16u << 20);
     struct hsp_prepare_peer peers[] = {{0, "127.0.0.1:1"}, {32, "127.0.0.1:2"}, {16, "unix:/x"}};
     struct hsp_prepare_source source[] = {{0, 0, 0}, {2, 1, 1}};
     struct hsp_prepare_apart apart = {1, 2};
-    struct hsp_prepare_action act = {3, peers, 2, source, 0, 1, &apart};
+    struct hsp_prepare_action act = {3, peers, 2, source, 0, 1, &apart, buckets};
     const char *names[] = {"a/0", "c/0", "b/0"};
     const struct hsp_package_job job = {
         .init_from = "", .config_json = "{\"family\":\"gpt\"}", .ckpt_keep = 2};
@@ -263,6 +263,40 @@ static void make_package(const struct hsp_epoch_plan *to, const struct hsp_epoch
     assert_ok(hsp_epoch_tables_make(to, from, NULL, &act, a, &t, &err), &err);
     assert_ok(hsp_epoch_package(to, &t, &job, &act, names, peer, a, out, &err), &err);
     (void)hsp_arena_free(a);
+}
+
+static void make_package(const struct hsp_epoch_plan *to, const struct hsp_epoch_plan *from,
+                         uint32_t peer, struct hsp_buf *out)
+{
+    package_with(to, from, peer, true, out);
+}
+
+/* Executors of older agents get a package without buckets, which has the bytes of a plan without. */
+static void test_packages_without_buckets(void **state)
+{
+    (void)state;
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    const hsp_device_id devices[] = {0, 32};
+    struct hsp_epoch_plan *from = app_epoch(j, app_pipe2, far, 2);
+    struct hsp_epoch_plan *to = app_epoch(j, app_dp2, devices, 2);
+    struct hsp_buf one, two, none;
+    assert_int_equal(to->programs.programs[0].bind.buckets, false);
+    hsp_buf_init(&one, 16u << 20);
+    hsp_buf_init(&two, 16u << 20);
+    hsp_buf_init(&none, 16u << 20);
+    package_with(to, from, 0, true, &none);
+    to->programs.programs[0].bind.buckets = true;
+    package_with(to, from, 0, true, &one);
+    package_with(to, from, 0, false, &two);
+    assert_true(one.len > two.len);
+    assert_int_equal(two.len, none.len);
+    assert_memory_equal(two.data, none.data, two.len);
+    hsp_buf_fini(&one);
+    hsp_buf_fini(&two);
+    hsp_buf_fini(&none);
+    (void)hsp_epoch_plan_free(to);
+    (void)hsp_epoch_plan_free(from);
+    (void)hsp_job_rec_unref(j);
 }
 
 static void test_packages_decode_and_are_deterministic(void **state)
@@ -337,7 +371,7 @@ static void test_packages_gather_at_the_writers(void **state)
     struct hsp_epoch_plan *e = app_epoch(j, plan, devices, 2);
     struct hsp_prepare_peer peers[4];
     const char *names[] = {"a/0", "a/1", "b/0", "b/1"};
-    struct hsp_prepare_action act = {4, peers, 0, NULL, 0, 0, NULL};
+    struct hsp_prepare_action act = {4, peers, 0, NULL, 0, 0, NULL, true};
     const struct hsp_package_job job = {.init_from = "", .config_json = "{}", .ckpt_keep = 2};
     struct hsp_arena *a = hsp_arena_new(16u << 20);
     struct hsp_epoch_tables t;
@@ -384,7 +418,7 @@ static void test_packages_of_equal_copies(void **state)
     struct hsp_prepare_peer peers[] = {
         {0, "127.0.0.1:1"}, {16, "127.0.0.1:2"}, {32, "unix:/x"}, {48, "unix:/y"}};
     const char *names[] = {"a/0", "b/0", "c/0", "d/0"};
-    struct hsp_prepare_action act = {4, peers, 0, NULL, 1, 0, NULL};
+    struct hsp_prepare_action act = {4, peers, 0, NULL, 1, 0, NULL, true};
     const struct hsp_package_job job = {.init_from = "", .config_json = "{}", .ckpt_keep = 2};
     struct hsp_arena *a = hsp_arena_new(16u << 20);
     struct hsp_epoch_tables t;
@@ -417,7 +451,7 @@ static void test_packages_of_keepers(void **state)
     struct hsp_job_rec *j = app_job("", 0, NULL);
     struct hsp_epoch_plan *e = app_epoch(j, app_one, far, 3);
     struct hsp_prepare_peer peers[] = {{0, "127.0.0.1:1"}, {17, "127.0.0.1:2"}, {32, "unix:/x"}};
-    struct hsp_prepare_action act = {3, peers, 0, NULL, 1, 0, NULL};
+    struct hsp_prepare_action act = {3, peers, 0, NULL, 1, 0, NULL, true};
     const char *names[] = {"a/0", "b/1", "c/0"};
     const struct hsp_package_job job = {.init_from = "", .config_json = "{}", .ckpt_keep = 2};
     struct hsp_arena *a = hsp_arena_new(16u << 20);
@@ -480,6 +514,7 @@ HSP_TEST_FILE(epoch_package_test)
         cmocka_unit_test(test_copies_share_the_load_of_owners),
         cmocka_unit_test(test_state_moves_between_any_layouts),
         cmocka_unit_test(test_packages_decode_and_are_deterministic),
+        cmocka_unit_test(test_packages_without_buckets),
         cmocka_unit_test(test_packages_gather_at_the_writers),
         cmocka_unit_test(test_packages_of_equal_copies),
         cmocka_unit_test(test_packages_of_keepers),

@@ -523,7 +523,7 @@ static const struct hsp_msg *sent_msg(const struct cw_world *w, uint16_t type)
 }
 
 static void all_prepared_with(const struct cw_world *w, uint32_t n, bool tls, const char *trusted,
-                              bool share_notes)
+                              bool share_notes, bool buckets)
 {
     assert_int_equal(cw_count_sent(w, HSP_MSG_PREPARE), n);
     for (uint32_t i = 0; i < w->a.n; i++) {
@@ -531,6 +531,7 @@ static void all_prepared_with(const struct cw_world *w, uint32_t n, bool tls, co
             assert_int_equal(w->a.item[i].msg->u.prepare.data_tls, tls);
             assert_string_equal(w->a.item[i].msg->u.prepare.trusted_network, trusted);
             assert_int_equal(w->a.item[i].msg->u.prepare.share_notes, share_notes);
+            assert_int_equal(w->a.item[i].u.prepare->buckets, buckets);
         }
     }
 }
@@ -545,7 +546,7 @@ static void data_plane(void **state)
     w.c->cfg.trusted = CW_TRUSTED;
     assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
     cw_plan(&w, 1);
-    all_prepared_with(&w, 2, true, CW_TRUSTED, true);
+    all_prepared_with(&w, 2, true, CW_TRUSTED, true, true);
     wc_begins(&w, 0);
     struct hsp_cluster_config cfg = w.c->cfg;
     cfg.data_tls = false;
@@ -560,7 +561,7 @@ static void data_plane(void **state)
     cw_hello(&w, 3, "n2", 0, 1);
     w.c->nodes[2].protocol = HSP_PROTO_NOTES - 1; /* an older one is among them */
     cw_plan(&w, 1);
-    all_prepared_with(&w, 3, false, "", false); /* in clear all networks are alike */
+    all_prepared_with(&w, 3, false, "", false, false); /* in clear all networks are alike */
     assert_true(cw_job(&w, 1)->cur.data_tls && cw_job(&w, 1)->cur.share_notes);
     assert_false(cw_job(&w, 1)->att.data_tls);
     cw_end(&w);

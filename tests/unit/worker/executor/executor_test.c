@@ -381,7 +381,7 @@ static void count_passed(struct xw_world *w, const struct xw_epoch *d, uint32_t 
     struct hsp_err err = {0};
     struct hsp_prepare_peer peers[XW_MAX_DEV];
     struct hsp_prepare_source live[] = {{0, 0, 0}};
-    struct hsp_prepare_action a = {4, peers, 1, live, 0, 0, NULL};
+    struct hsp_prepare_action a = {4, peers, 1, live, 0, 0, NULL, true};
     struct hsp_epoch_tables t;
     for (uint32_t i = 0; i < 4; i++) {
         peers[i] = (struct hsp_prepare_peer){HSP_DEVICE(i, 0u), ""};
