@@ -165,7 +165,8 @@ struct hsp_cost {
     double bound_us; /* no plan on these devices is faster: all compute, no waiting */
     uint32_t nodes;  /* of the plan, counted up to the copies of the job */
     bool copied;     /* ranks keep copies for ranks of other nodes: what they hold is no replica */
-    double keeper_bytes; /* what a keeper of the whole state has in its state folder */
+    uint64_t bucket_bytes; /* of collectives that travel as one; 0: each by itself */
+    double keeper_bytes;   /* what a keeper of the whole state has in its state folder */
     uint32_t n;
     struct hsp_rank_cost *rank; /* by rank */
 };

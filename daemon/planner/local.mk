@@ -1,6 +1,7 @@
 noinst_LIBRARIES += daemon/planner/libplanner.a
 daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/annotations.c daemon/planner/annotations.h \
+  daemon/planner/bucket.c daemon/planner/bucket.h \
   daemon/planner/candidates.c daemon/planner/candidates.h \
   daemon/planner/cluster_file.c daemon/planner/cluster_file.h \
   daemon/planner/correct.c daemon/planner/correct.h \

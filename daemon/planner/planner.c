@@ -137,6 +137,8 @@ static enum hsp_status complete(const struct usable *u, const char *what, struct
     struct hsp_plan *p = ret->plan;
     double gap = ret->cost.bound_us > 0 ? 100 * (ret->cost.step_us / ret->cost.bound_us - 1) : 0;
     p->predicted_step_us = ret->cost.step_us;
+    p->bucket_bytes = ret->cost.bucket_bytes;
+    p->states_bucket = p->states_bucket || p->bucket_bytes > 0;
     p->memory_bytes = hsp_arena_array(arena, p->n_ranks, sizeof(*p->memory_bytes));
     p->why = hsp_arena_printf(arena, "%s: %s a step, %.0f %% above the bound of %s", what,
                               hsp_time_figure(ret->cost.step_us).text, gap,

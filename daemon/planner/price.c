@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/plan/stage_groups.h"
+#include "daemon/planner/bucket.h"
 #include "daemon/planner/links.h"
 #include "daemon/planner/timing.h"
 #include "daemon/spmd/sharding/pipeline_units.h"
@@ -15,6 +16,7 @@ struct pricing {
     const struct hsp_plan *plan;
     const uint32_t *device;
     struct hsp_link_cost all; /* among all ranks */
+    uint64_t bucket;          /* bytes (bucket.h) */
     uint32_t *group;          /* [n_ranks] scratch of link_of */
     struct hsp_cost *cost;
     uint32_t held;    /* nodes of the plan that hold each piece of the state; keepers count apart */
@@ -87,8 +89,11 @@ static double sync_us(const struct pricing *p, const struct hsp_stage_work *r, d
     if (holders < 2) {
         return 0;
     }
-    /* Two phases for each parameter; further peers cost a quarter of a message each. */
-    double messages = 2.0 * r->n_params * (1 + (holders - 1) / 4.0);
+    /* Two phases for each bucket; further peers cost a quarter of a message each. Parameters that
+     * are gathered for each use travel each by itself. */
+    bool alone = p->plan->zero == HSP_ZERO_PARAMETERS;
+    double n = hsp_bucket_count(alone ? 0 : p->bucket, r->n_params, bytes);
+    double messages = 2.0 * n * (1 + (holders - 1) / 4.0);
     return messages * link->latency_us + ways * bytes * (holders - 1) / holders * link->us_per_byte;
 }
 
@@ -102,6 +107,13 @@ static double cut_sync_us(const struct pricing *p, const struct hsp_stream *s, d
     }
     double ways = (1 + 2 * used_part(p)) / (1 + used_part(p));
     return ways * once * fmax(s->micro_batches, all / p->plan->n_streams);
+}
+
+/* A bucket is packed beside the largest parameter, which may be its last. */
+static double bucket_room(const struct pricing *p, const struct hsp_member *m, uint32_t holders)
+{
+    bool none = holders < 2 || p->plan->zero == HSP_ZERO_PARAMETERS;
+    return none ? 0 : HSP_PACK_COPIES * fmin((double)p->bucket, m->sync_bytes);
 }
 
 struct stage_time {
@@ -152,7 +164,7 @@ static void price_chunk(const struct pricing *p, const struct hsp_stage_work *ra
     sum->host_bytes += m.host_bytes * flight;
     sum->home_bytes += m.home_bytes;
     sum->post_bytes += m.post_bytes;
-    sum->comm_bytes = fmax(sum->comm_bytes, comm);
+    sum->comm_bytes = fmax(sum->comm_bytes, comm + bucket_room(p, &m, holders));
     sum->scratch_bytes = fmax(sum->scratch_bytes, m.scratch_bytes);
     sum->wide_bytes = fmax(sum->wide_bytes, m.wide_bytes);
     sum->micro_bytes = fmax(sum->micro_bytes, m.micro_bytes);
@@ -490,12 +502,29 @@ static enum hsp_status add_up_nodes(struct pricing *p, struct hsp_arena *arena, 
     return HSP_OK;
 }
 
+static enum hsp_status price_all(struct pricing *p, struct hsp_arena *arena, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    *p->cost = (struct hsp_cost){.n = p->cost->n, .rank = p->cost->rank, .bucket_bytes = p->bucket};
+    memset(p->cost->rank, 0, p->cost->n * sizeof(*p->cost->rank));
+    memset(p->cycle_us, 0, p->cost->n * sizeof(*p->cycle_us));
+    for (uint32_t s = 0; st == HSP_OK && s < p->plan->n_streams; s++) {
+        st = price_stream(p, s, arena, err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    finish(p);
+    return add_up_nodes(p, arena, err);
+}
+
 enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *plan,
                           const uint32_t *device, struct hsp_arena *arena, struct hsp_cost *ret,
                           struct hsp_err *err)
 {
     struct hsp_cost cost = {.n = plan->n_ranks};
     struct pricing p = {.in = in, .plan = plan, .device = device, .cost = &cost};
+    uint32_t rank;
     cost.rank = hsp_arena_array(arena, plan->n_ranks, sizeof(*cost.rank));
     p.cycle_us = hsp_arena_array(arena, plan->n_ranks, sizeof(*p.cycle_us));
     p.group = hsp_arena_array(arena, plan->n_ranks, sizeof(*p.group));
@@ -504,14 +533,13 @@ enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *
     }
     p.all = hsp_link_group(in->cluster, device, plan->n_ranks);
     p.held = needs_copies(&p) ? hsp_count_nodes(in->cluster, device, plan->n_ranks, in->copies) : 1;
-    for (uint32_t s = 0; s < plan->n_streams; s++) {
-        enum hsp_status st = price_stream(&p, s, arena, err);
-        if (st != HSP_OK) {
-            return st;
-        }
+    p.bucket = hsp_bucket_of_plan(plan, in->cluster, device);
+    enum hsp_status st = price_all(&p, arena, err);
+    /* Buckets that find no memory are none. */
+    if (st == HSP_OK && !plan->states_bucket && p.bucket > 0 && !hsp_cost_fits(in, &cost, &rank)) {
+        p.bucket = 0;
+        st = price_all(&p, arena, err);
     }
-    finish(&p);
-    enum hsp_status st = add_up_nodes(&p, arena, err);
     if (st == HSP_OK) {
         *ret = cost;
     }

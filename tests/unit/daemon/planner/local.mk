@@ -1,5 +1,6 @@
 planner_tests = \
   tests/unit/daemon/planner/bf16_price_test \
+  tests/unit/daemon/planner/bucket_test \
   tests/unit/daemon/planner/cluster_file_test \
   tests/unit/daemon/planner/correct_test \
   tests/unit/daemon/planner/device_price_test \
@@ -22,6 +23,7 @@ $(planner_tests): tests/unit/daemon/planner/planner_tests
 	$(LINK_TEST)
 tests_unit_daemon_planner_planner_tests_SOURCES = \
   tests/unit/daemon/planner/bf16_price_test.c \
+  tests/unit/daemon/planner/bucket_test.c \
   tests/unit/daemon/planner/cluster_file_test.c \
   tests/unit/daemon/planner/correct_test.c \
   tests/unit/daemon/planner/device_price_test.c \

@@ -457,7 +457,8 @@ static void a_price_is_the_sum_of_its_parts(void **state)
     struct hsp_stream streams[2] = {
         {.sequences = 4, .micro_batches = 1, .n_stages = 1, .stages = &stages[0]},
         {.sequences = 4, .micro_batches = 1, .n_stages = 1, .stages = &stages[1]}};
-    struct hsp_plan plan = {.n_ranks = 2, .n_streams = 2, .streams = streams};
+    struct hsp_plan plan = {
+        .n_ranks = 2, .states_bucket = true, .n_streams = 2, .streams = streams};
     struct hsp_price_in in = {&w, &s.c, &s.t, 1, NULL, NULL};
     assert_ok(hsp_price(&in, &plan, device, s.arena, &c, &err), &err);
     assert_near(c.rank[1].compute_us / c.rank[0].compute_us, 2, 1e-9);
@@ -471,6 +472,12 @@ static void a_price_is_the_sum_of_its_parts(void **state)
         bytes += w.param[p].bytes;
     }
     assert_near(c.sync_us, bytes * 4e-4 + 2 * 1.25 * 40 * w.n_params, 1e-6);
+    int64_t alone = c.rank[0].comm_bytes;
+    /* in buckets: two messages for each, which are packed, out and in */
+    plan.bucket_bytes = (uint64_t)bytes / 3;
+    assert_ok(hsp_price(&in, &plan, device, s.arena, &c, &err), &err);
+    assert_near(c.sync_us, bytes * 4e-4 + 2 * 1.25 * 40 * 4, 1e-6);
+    assert_near((double)(c.rank[0].comm_bytes - alone), 2 * floor(bytes / 3), 1);
     /* a pipeline: fill with both stages, then the slowest */
     struct hsp_stage halves[2] = {{.layers = 1, .n = 1, .ranks = &ranks[0], .shares = &one},
                                   {.layers = 1, .n = 1, .ranks = &ranks[1], .shares = &one}};
