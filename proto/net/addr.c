@@ -27,6 +27,10 @@ enum hsp_status hsp_addr_parse(const char *s, uint16_t port, struct hsp_addr *re
     }
     struct hsp_addr a = {.port = port};
     const char *host = s, *end = s + strlen(s), *colon = strrchr(s, ':');
+    if (strstr(s, "://") != NULL) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "address %s is a URL: wanted is HOST:PORT, or the path of a socket", s);
+    }
     if (s[0] == '[') {
         const char *close = strchr(s, ']');
         if (close == NULL || (close[1] != 0 && close[1] != ':')) {

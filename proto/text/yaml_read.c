@@ -244,10 +244,28 @@ static void list_nearest(const char *word, const char *const *known, size_t n, c
     }
 }
 
+#define LEAST_SHARED 4 /* characters */
+
+/* "state" -> "state_dir", "hidden_size" -> "hidden": the nearest of these; NULL: none. */
+static const char *containing(const char *word, const char *const *known, size_t n)
+{
+    const char *best = NULL;
+    for (size_t i = 0; i < n; i++) {
+        bool longer = strlen(word) >= LEAST_SHARED && strstr(known[i], word) != NULL;
+        bool shorter = strlen(known[i]) >= LEAST_SHARED && strstr(word, known[i]) != NULL;
+        if ((longer || shorter) &&
+            (best == NULL || hsp_edit_distance(word, known[i]) < hsp_edit_distance(word, best))) {
+            best = known[i];
+        }
+    }
+    return best;
+}
+
 /* What to write in place of the key @word. */
 static void suggest(const char *word, const char *const *known, size_t n, char *ret, size_t cap)
 {
     const char *near = hsp_str_nearest(word, known, n);
+    near = near != NULL ? near : containing(word, known, n);
     if (near != NULL) {
         (void)snprintf(ret, cap, ", did you mean \"%.80s\"?", near);
     } else if (n < 2) {

@@ -133,9 +133,8 @@ static void every_error_has_its_place(void **state)
          "c.yaml:3:3: unknown key \"layer\", did you mean \"layers\"?"},
         {"name: x\ntrain: {optimizer: {learning_rate: 1}}",
          "c.yaml:2:21: unknown key \"learning_rate\"; there are name, lr and betas"},
-        {"name: x\nmodel.layers: 3\n", "c.yaml:2:1: unknown key \"model.layers\"; there are name, "
-                                       "note, model, train, port, memory, "
-                                       "timeout, annotations and devices"},
+        {"name: x\nmodel.layers: 3\n",
+         "c.yaml:2:1: unknown key \"model.layers\", did you mean \"model\"?"},
         {"name: x\nmodel: 3\n", "c.yaml:2:8: model: wanted a map, found \"3\""},
         {"name: x\nmodel: {layers: 0}\n", "c.yaml:2:17: layers: 0 is outside 1 to 99"},
         {"name: x\nmodel: {layers: }\n", "c.yaml:2:17: layers: wanted an integer, found nothing"},

@@ -249,7 +249,7 @@ static void unknown_keys_come_with_the_nearest(void **state)
                "f.yaml:1:1: unknown key \"optimizer\"; there are layers and hidden");
 #define LONG "-key-of-fifty-characters-01234567890123456789012345"
     static const char *const many[] = {"a" LONG, "optimum" LONG, "b" LONG, "opt" LONG,
-                                       "optimizers" LONG};
+                                       "optics" LONG};
     assert_status(hsp_yaml_check_keys(parse(state, "optimizer: 1"), many, 5, &err), HSP_EPARSE);
     assert_err(&err, HSP_EPARSE,
                "f.yaml:1:1: unknown key \"optimizer\"; the nearest of 5 are a" LONG ", b" LONG
@@ -263,6 +263,13 @@ static void unknown_keys_come_with_the_nearest(void **state)
                "f.yaml:1:1: unknown key \"seq_len\"; there are family, layers, hidden, heads, "
                "kv_heads, intermediate, vocab, sequence, rope_theta, rms_norm_eps, vocab_parallel, "
                "tied_head and dropout");
+    assert_status(hsp_yaml_check_keys(parse(state, "hidden_size: 1"), known, 2, &err), HSP_EPARSE);
+    assert_err(&err, HSP_EPARSE,
+               "f.yaml:1:1: unknown key \"hidden_size\", did you mean \"hidden\"?");
+    assert_status(hsp_yaml_check_keys(parse(state, "head: 1"), model, 13, &err), HSP_EPARSE);
+    assert_err(&err, HSP_EPARSE, "f.yaml:1:1: unknown key \"head\", did you mean \"heads\"?");
+    assert_status(hsp_yaml_check_keys(parse(state, "rope: 1"), model, 13, &err), HSP_EPARSE);
+    assert_err(&err, HSP_EPARSE, "f.yaml:1:1: unknown key \"rope\", did you mean \"rope_theta\"?");
     assert_status(hsp_yaml_check_keys(parse(state, "layers: 1"), known, 2, &err), HSP_OK);
 }
 
