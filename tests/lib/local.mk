@@ -86,7 +86,7 @@ CLEANFILES += worker/backend/cuda/*.fake.[od] tests/unit/worker/cuda/*.fake.[od]
 check_LIBRARIES += tests/lib/libfakehost.a
 tests_lib_libfakehost_a_SOURCES = $(cuda_device)
 tests_lib_libfakehost_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS) -DHSP_CUDA_ARCHS='"80 90a"' \
-  -DHSP_CUDA_PTX='"90"'
+  -DHSP_CUDA_PTX='"90"' -DHSP_TEST_SCRATCH_ALIGN=256
 
 # A device for tests of what drives one. Needs BACKEND_LIBS behind it.
 check_LIBRARIES += tests/lib/libghost.a

@@ -31,7 +31,7 @@
 #include "proto/op/op.h"
 #include "worker/backend/cells.h"
 
-#define HSP_BACKEND_ABI 8
+#define HSP_BACKEND_ABI 9
 
 /* Most marks of a queue that may not have been reached yet: one more waits for the oldest. */
 #define HSP_MAX_MARKS 4096
@@ -150,6 +150,11 @@ struct hsp_backend {
      * *ret_done false: nothing was given, run one after the other. NULL: never. */
     enum hsp_status (*run_chain)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                  uint32_t n, bool *ret_done, struct hsp_err *err);
+    /* From @on to its end, run, run_many and run_chain of the queue give the device nothing. They
+     * make the queue's scratch as large as they need it, so that no step takes memory. Operands may
+     * hold anything. NULL: scratch is none of the device's memory. */
+    enum hsp_status (*rehearse)(struct hsp_backend *b, enum hsp_devq q, bool on,
+                                struct hsp_err *err);
     /* dst += src (HSP_I_ACC), @n elements; @src of the same type or a narrower real one.
      * HSP_EUNSUPPORTED: other types. */
     enum hsp_status (*accumulate)(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype dst_type,

@@ -350,6 +350,18 @@ static enum hsp_status warm_program(struct hsp_engine *e, struct hsp_err *err)
     return st;
 }
 
+/* Scratch of all other ops, of the most sequences that a micro-batch may have. */
+static enum hsp_status rehearse(struct hsp_engine *e, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->o.backend;
+    enum hsp_status st = b->rehearse(b, HSP_DEVQ_COMPUTE, true, err);
+    for (uint32_t k = 0; st == HSP_OK && k < e->t->n_instrs; k++) {
+        st = hsp_rehearse_op(e, k, err);
+    }
+    enum hsp_status end = b->rehearse(b, HSP_DEVQ_COMPUTE, false, st == HSP_OK ? err : NULL);
+    return st == HSP_OK ? end : st;
+}
+
 /* Before the first step, while no work of this device waits for a peer. */
 static enum hsp_status warm_up(struct hsp_engine *e, struct hsp_err *err)
 {
@@ -360,6 +372,7 @@ static enum hsp_status warm_up(struct hsp_engine *e, struct hsp_err *err)
     for (uint32_t k = e->o.n_shorter + 1; st == HSP_OK && k > 0; k--) {
         use(e, program_of(&e->o, k - 1));
         st = warm_program(e, err);
+        st = st == HSP_OK && e->o.backend->rehearse != NULL ? rehearse(e, err) : st;
     }
     enum hsp_status done = hsp_queue_finish(e, HSP_DEVQ_COMPUTE, st == HSP_OK ? err : NULL);
     return st == HSP_OK ? done : st;

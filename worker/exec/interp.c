@@ -165,6 +165,19 @@ static enum hsp_status run_with_epilogue(struct hsp_engine *e, uint32_t k, uint3
     return e->o.backend->run_sum(e->o.backend, hsp_devq_of(q), &c, &s, ret_done, err);
 }
 
+/* The calls of the fused launch at @k into @c; returns how many there are. */
+static uint32_t fused_calls(struct hsp_engine *e, uint32_t k, uint32_t micro, struct hsp_call *c)
+{
+    uint32_t n = 0;
+    for (uint32_t j = k; j < k + e->way->launches[k].n; j++) {
+        if (!is_needless(e, j)) {
+            c[n] = call_of(e, j, micro, HSP_QUEUE_COMPUTE, &e->calls[n]);
+            n++;
+        }
+    }
+    return n;
+}
+
 /* All ops of a fused launch at once, where the backend does so; of the compute queue. */
 static enum hsp_status run_fused(struct hsp_engine *e, uint32_t k, uint32_t micro, bool *ret_done,
                                  struct hsp_err *err)
@@ -172,18 +185,12 @@ static enum hsp_status run_fused(struct hsp_engine *e, uint32_t k, uint32_t micr
     const struct hsp_fused_launch *g = &e->way->launches[k];
     struct hsp_backend *b = e->o.backend;
     struct hsp_call c[HSP_MANY_CALLS];
-    uint32_t n = 0;
     bool update = is_update(e->t->instrs[k].op);
     *ret_done = false;
     if (update && (!e->voted || e->vote.noop)) {
         return HSP_OK;
     }
-    for (uint32_t j = k; j < k + g->n; j++) {
-        if (!is_needless(e, j)) {
-            c[n] = call_of(e, j, micro, HSP_QUEUE_COMPUTE, &e->calls[n]);
-            n++;
-        }
-    }
+    uint32_t n = fused_calls(e, k, micro, c);
     *ret_done = !g->chain;
     enum hsp_status st = g->chain ? b->run_chain(b, HSP_DEVQ_COMPUTE, c, n, ret_done, err)
                                   : b->run_many(b, HSP_DEVQ_COMPUTE, c, n, err);
@@ -369,5 +376,26 @@ enum hsp_status hsp_warm_product(struct hsp_engine *e, uint32_t k, uint32_t micr
         adds = c.adds;
     }
     e->entry[HSP_QUEUE_COMPUTE].first = false;
+    return st == HSP_OK ? st : hsp_err_wrap(err, "instruction %u, before the first step", k);
+}
+
+enum hsp_status hsp_rehearse_op(struct hsp_engine *e, uint32_t k, struct hsp_err *err)
+{
+    const struct hsp_instr *i = &e->t->instrs[k];
+    const struct hsp_fused_launch *g = e->way->launches != NULL ? &e->way->launches[k] : NULL;
+    struct hsp_backend *b = e->o.backend;
+    struct hsp_op_call x;
+    if (i->kind != HSP_I_OP || hsp_is_product(i) || is_update(i->op)) {
+        return HSP_OK; /* warm runs products; an update takes no scratch */
+    }
+    struct hsp_call c = call_of(e, k, 0, HSP_QUEUE_COMPUTE, &x);
+    enum hsp_status st = b->run(b, HSP_DEVQ_COMPUTE, &c, err);
+    if (st == HSP_OK && g != NULL && g->n > 0) {
+        struct hsp_call all[HSP_MANY_CALLS];
+        bool done;
+        uint32_t n = fused_calls(e, k, 0, all);
+        st = g->chain ? b->run_chain(b, HSP_DEVQ_COMPUTE, all, n, &done, err)
+                      : b->run_many(b, HSP_DEVQ_COMPUTE, all, n, err);
+    }
     return st == HSP_OK ? st : hsp_err_wrap(err, "instruction %u, before the first step", k);
 }

@@ -22,5 +22,7 @@ bool hsp_is_product(const struct hsp_instr *i);
 /* Has the backend make product @k ready (warm of backend.h). */
 enum hsp_status hsp_warm_product(struct hsp_engine *e, uint32_t k, uint32_t micro,
                                  struct hsp_err *err);
+/* Has the backend, which rehearses, take the scratch of op @k, alone and in its fused launch. */
+enum hsp_status hsp_rehearse_op(struct hsp_engine *e, uint32_t k, struct hsp_err *err);
 
 #endif

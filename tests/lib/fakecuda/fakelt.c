@@ -6,7 +6,7 @@
 #include "tests/lib/fakecuda/fakeint.h"
 #include "tests/lib/fakecuda/include/cublasLt.h"
 
-#define WORKSPACE ((size_t)4096) /* what every product asks for when it may */
+#define WORKSPACE ((size_t)64) /* what every product asks for when it may */
 
 struct cublasLtContext {
     unsigned number; /* which handle it is */

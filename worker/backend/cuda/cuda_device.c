@@ -75,6 +75,16 @@ static void trace_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_cal
 #define OP(op) (UINT64_C(1) << HSP_OP_##op)
 #define ADDS   (OP(BIAS_DB) | OP(LAYERNORM_DW) | OP(RMSNORM_DW) | OP(LINEAR_DW) | OP(EMBED_DW))
 #define MANY   (OP(ADAMW) | OP(SGDM) | OP(SQSUM) | OP(NARROW))
+/* Their first act is to ask for scratch. */
+#define SCRATCH                                                                           \
+    (OP(BIAS_DB) | OP(LAYERNORM_DW) | OP(RMSNORM_DW) | OP(EMBED_DW) | OP(ATTENTION_BWD) | \
+     OP(PACKED_ATTENTION_BWD) | OP(SUM) | OP(COUNT) | OP(SQSUM))
+
+/* Ends a call of a rehearsal: hsp_cuda_scratch has ended it by HSP_AGAIN, with the scratch. */
+static enum hsp_status rehearsed(enum hsp_status st)
+{
+    return st == HSP_AGAIN ? HSP_OK : st;
+}
 
 /* Looks at one call; HSP_EUNSUPPORTED: nothing of the kind here. */
 static enum hsp_status check_call(const struct hsp_call *c, struct hsp_err *err)
@@ -109,6 +119,10 @@ static enum hsp_status cuda_run(struct hsp_backend *b, enum hsp_devq q, const st
     st = st == HSP_OK ? check_call(c, err) : st;
     if (st == HSP_OK && is_empty(c)) {
         return HSP_OK;
+    }
+    if (st == HSP_OK && g->queue[q].rehearses) {
+        return (SCRATCH >> c->op & 1) != 0 ? rehearsed(hsp_cuda_kernels[c->op](g, q, c, err))
+                                           : HSP_OK;
     }
     if (st == HSP_OK) {
         if (g->queue[q].capturing) {
@@ -148,6 +162,9 @@ static enum hsp_status cuda_run_many(struct hsp_backend *b, enum hsp_devq q,
             trace_call(g, q, &c[k]);
         }
     }
+    if (st == HSP_OK && g->queue[q].rehearses) {
+        return c->op == HSP_OP_SQSUM ? rehearsed(hsp_cuda_sqsum_many(g, q, c, n, err)) : HSP_OK;
+    }
     if (st == HSP_OK) {
         st = c->op == HSP_OP_SQSUM    ? hsp_cuda_sqsum_many(g, q, c, n, err)
              : c->op == HSP_OP_NARROW ? hsp_cuda_narrow_many(g, q, c, n, err)
@@ -174,6 +191,9 @@ static enum hsp_status cuda_run_chain(struct hsp_backend *b, enum hsp_devq q,
     if (st == HSP_OK) {
         st = c->op == HSP_OP_GELU_DX ? hsp_cuda_gelu_chain(g, q, c, ret_done, err)
                                      : hsp_cuda_norm_chain(g, q, c, n, ret_done, err);
+    }
+    if (g->queue[q].rehearses) {
+        return rehearsed(st);
     }
     for (uint32_t k = 0; st == HSP_OK && *ret_done && k < n && g->queue[q].capturing; k++) {
         trace_call(g, q, &c[k]);
@@ -215,6 +235,15 @@ static enum hsp_status cuda_warm(struct hsp_backend *b, enum hsp_devq q, const s
     st = st == HSP_OK && s != NULL ? hsp_sum_check(c, s, err) : st;
     st = st == HSP_OK ? hsp_cuda_product_warm(g, q, c, s, err) : st;
     return leave(g, q, st == HSP_OK ? hsp_op_name(c->op) : "op", st, err);
+}
+
+static enum hsp_status cuda_rehearse(struct hsp_backend *b, enum hsp_devq q, bool on,
+                                     struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_status st = enter(g, q, err);
+    g->queue[q].rehearses = on && st == HSP_OK;
+    return st;
 }
 
 static enum hsp_status cuda_accumulate(struct hsp_backend *b, enum hsp_devq q,
@@ -426,6 +455,7 @@ static const struct hsp_backend functions = {
     .many = MANY,
     .run_many = cuda_run_many,
     .run_chain = cuda_run_chain,
+    .rehearse = cuda_rehearse,
     .accumulate = cuda_accumulate,
     .copy = cuda_copy,
     .fill = cuda_fill,

@@ -50,6 +50,7 @@ struct hsp_cuda_queue {
     bool between, capturing,     /* begin was called; its calls are captured */
         failed, again;           /* one of them failed; one could not be captured */
     struct hsp_cuda_graph now;   /* what is being captured */
+    bool rehearses;              /* calls take scratch and give nothing (rehearse of backend.h) */
     void *old[HSP_CUDA_MAX_OLD]; /* scratch that graphs may still name */
     unsigned n_old;
 };

@@ -45,7 +45,11 @@ struct hsp_cuda_memory {
     atomic_bool peers; /* work of this device may wait for another one; set under the lock */
 };
 
+#ifdef HSP_TEST_SCRATCH_ALIGN /* so that little scratch shows, too */
+#define SCRATCH_ALIGN ((size_t)HSP_TEST_SCRATCH_ALIGN)
+#else
 #define SCRATCH_ALIGN ((size_t)1 << 20) /* what scratch grows by, at least */
+#endif
 
 enum hsp_status hsp_cuda_memory_new(struct hsp_cuda *g, size_t limit_bytes, struct hsp_err *err)
 {
@@ -441,5 +445,5 @@ enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t byt
         g->scratch_bytes[q] = want;
     }
     *ret = g->scratch[q];
-    return HSP_OK;
+    return u->rehearses ? HSP_AGAIN : HSP_OK;
 }

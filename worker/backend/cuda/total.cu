@@ -91,14 +91,14 @@ static enum hsp_status total(struct hsp_cuda *g, enum hsp_devq q, const Term &te
 {
     int64_t n = hsp_cuda_count(&c->in[0]), pieces = total_pieces(n);
     double *ret = (double *)c->out[0].data;
-    if (pieces == 1) {
-        HSP_LAUNCH((total_kernel<Term, N>), 1, THREADS, 0, g->stream[q], term, n, ret);
-        return HSP_OK;
-    }
     void *part;
     enum hsp_status st = hsp_cuda_scratch(g, q, (size_t)pieces * sizeof(double), &part, err);
     if (st != HSP_OK) {
         return st;
+    }
+    if (pieces == 1) {
+        HSP_LAUNCH((total_kernel<Term, N>), 1, THREADS, 0, g->stream[q], term, n, ret);
+        return HSP_OK;
     }
     HSP_LAUNCH((total_kernel<Term, N>), (unsigned)pieces, THREADS, 0, g->stream[q], term, n,
                (double *)part);

@@ -31,6 +31,7 @@ static void test_a_limit(void **state)
     (void)state;
     struct hsp_err err;
     void *p, *q;
+    const int64_t n = 1 << 18;
     struct hsp_backend *b =
         standin_open(NULL, &(struct hsp_device_opts){.memory_bytes = (size_t)4 << 20});
     assert_ok(b->alloc(b, HSP_MEM_DEVICE, (size_t)3 << 20, &p, &err), &err);
@@ -38,12 +39,12 @@ static void test_a_limit(void **state)
     assert_err(&err, HSP_ENOMEM,
                "GPU 0: memory: 2097152 bytes of device memory, beyond the limit of 4194304 of "
                "which 3145728 are taken");
-    float *x = standin_alloc(b, 4096);
-    assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, 4096, &err), HSP_ENOMEM);
+    float *x = standin_alloc(b, n);
+    assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, n, &err), HSP_ENOMEM);
     assert_non_null(strstr(err.msg, "scratch: 1048576 bytes")); /* scratch counts */
     b->release(b, HSP_MEM_DEVICE, p);
-    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, 4096);
-    assert_ok(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, 4096, &err), &err);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, n);
+    assert_ok(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, n, &err), &err);
     standin_finish(b, HSP_DEVQ_COMPUTE);
     standin_close(b);
 }

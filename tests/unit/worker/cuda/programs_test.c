@@ -9,12 +9,14 @@
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
+#include "proto/base/size.h"
 #include "proto/host/file_io.h"
 #include "proto/program/program_file.h"
 #include "tests/lib/fakecuda/emulate.h"
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
 #include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_host.h"
 #include "worker/backend/cuda/cuda_replay.h"
 #include "worker/run/run_program.h"
 
@@ -44,6 +46,9 @@ static const struct hsp_model_spec LLAMA = {.family = "llama",
 static const char ONE[] = HEAD "ranks: 1\nstreams:\n"
                                "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: "
                                "[0]}]}\n";
+static const char BOTH[] = HEAD "ranks: 1\nstreams:\n"
+                                "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: "
+                                "[0]}]}\n";
 static const char STAGES[] =
     HEAD "ranks: 3\nzero: 1\nstreams:\n"
          "  - {sequences: 3, micro_batches: 3, stages: [{layers: 1, ranks: [0], saved: offload}, "
@@ -94,13 +99,139 @@ static char *make_file(const char *dir, const struct hsp_model_spec *m, const ch
 /* Shapes of products that were given before a device's first step. */
 static atomic_uint warmed;
 
+/* Calls that may wait for the device, or for room on it: before a device's first step, and before
+ * the last piece of its last one. */
+static const char *const in_no_step[] = {"cudaMalloc",
+                                         "cudaFree",
+                                         "cudaHostAlloc",
+                                         "cudaFreeHost",
+                                         "cudaHostRegister",
+                                         "cudaHostUnregister",
+                                         "cudaStreamCreateWithPriority"};
+static unsigned calls_before[HSP_ARRAY_LEN(in_no_step)], calls_then[HSP_ARRAY_LEN(in_no_step)];
+
 static enum hsp_status begin_of_a_step(struct hsp_backend *b, enum hsp_devq q,
                                        const struct hsp_digest *key, bool *ret_replayed,
                                        struct hsp_err *err)
 {
     unsigned none = 0;
-    (void)atomic_compare_exchange_strong(&warmed, &none, hsp_fake_usage().first_products);
+    bool first = atomic_compare_exchange_strong(&warmed, &none, hsp_fake_usage().first_products);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(in_no_step); i++) {
+        calls_then[i] = hsp_fake_calls(in_no_step[i]);
+        calls_before[i] = first ? calls_then[i] : calls_before[i];
+    }
     return hsp_cuda_begin(b, q, key, ret_replayed, err);
+}
+
+/* ---- each call is rehearsed before it is run ---- */
+
+static bool rehearses;             /* do so */
+static struct hsp_backend real;    /* the functions of the device */
+static const char *lacked_scratch; /* an op that took scratch although it had been rehearsed */
+static atomic_uint n_rehearsed;    /* calls that took scratch */
+
+/* Nothing has scratch yet. False: the call is to be run alone. */
+static bool begin_rehearsal(struct hsp_backend *b, enum hsp_devq q)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    struct hsp_err err = {0};
+    if (g->queue[q].rehearses || g->queue[q].between) {
+        return false;
+    }
+    g->scratch[q] = NULL; /* the device keeps it until it is closed */
+    g->queue[q].n_old = 0;
+    g->scratch_bytes[q] = 0;
+    assert_ok(b->rehearse(b, q, true, &err), &err);
+    return true;
+}
+
+static size_t end_rehearsal(struct hsp_backend *b, enum hsp_devq q, enum hsp_status st)
+{
+    struct hsp_err err = {0};
+    assert_int_equal(st, HSP_OK);
+    assert_ok(b->rehearse(b, q, false, &err), &err);
+    size_t bytes = ((struct hsp_cuda *)b)->scratch_bytes[q];
+    atomic_fetch_add(&n_rehearsed, bytes > 0);
+    return bytes;
+}
+
+static void judge_scratch(const struct hsp_backend *b, enum hsp_devq q, enum hsp_op op, size_t had)
+{
+    if (((const struct hsp_cuda *)b)->scratch_bytes[q] != had) {
+        lacked_scratch = hsp_op_name(op);
+    }
+}
+
+static bool of_products(enum hsp_op op)
+{
+    return op == HSP_OP_LINEAR || op == HSP_OP_LINEAR_DX || op == HSP_OP_LINEAR_DW;
+}
+
+static enum hsp_status rehearse_run(struct hsp_backend *b, enum hsp_devq q,
+                                    const struct hsp_call *c, struct hsp_err *err)
+{
+    if (of_products(c->op) || !begin_rehearsal(b, q)) {
+        return real.run(b, q, c, err);
+    }
+    size_t had = end_rehearsal(b, q, real.run(b, q, c, err));
+    enum hsp_status st = real.run(b, q, c, err);
+    judge_scratch(b, q, c->op, had);
+    return st;
+}
+
+static enum hsp_status rehearse_many(struct hsp_backend *b, enum hsp_devq q,
+                                     const struct hsp_call *c, uint32_t n, struct hsp_err *err)
+{
+    if (!begin_rehearsal(b, q)) {
+        return real.run_many(b, q, c, n, err);
+    }
+    size_t had = end_rehearsal(b, q, real.run_many(b, q, c, n, err));
+    enum hsp_status st = real.run_many(b, q, c, n, err);
+    judge_scratch(b, q, c->op, had);
+    return st;
+}
+
+static enum hsp_status rehearse_chain(struct hsp_backend *b, enum hsp_devq q,
+                                      const struct hsp_call *c, uint32_t n, bool *ret_done,
+                                      struct hsp_err *err)
+{
+    if (!begin_rehearsal(b, q)) {
+        return real.run_chain(b, q, c, n, ret_done, err);
+    }
+    size_t had = end_rehearsal(b, q, real.run_chain(b, q, c, n, ret_done, err));
+    enum hsp_status st = real.run_chain(b, q, c, n, ret_done, err);
+    judge_scratch(b, q, c->op, had);
+    return st;
+}
+
+static enum hsp_status run_as_it_is(struct hsp_backend *b, enum hsp_devq q,
+                                    const struct hsp_digest *key, bool *ret_replayed,
+                                    struct hsp_err *err)
+{
+    (void)b;
+    (void)q;
+    (void)key;
+    (void)err;
+    *ret_replayed = false;
+    return HSP_OK;
+}
+
+static enum hsp_status end_nothing(struct hsp_backend *b, enum hsp_devq q, struct hsp_err *err)
+{
+    (void)b;
+    (void)q;
+    (void)err;
+    return HSP_OK;
+}
+
+static void rehearse_all(struct hsp_backend *b)
+{
+    real = *b;
+    b->run = rehearse_run;
+    b->run_many = rehearse_many;
+    b->run_chain = rehearse_chain;
+    b->begin = run_as_it_is; /* no graphs: each call of each step is run */
+    b->end = end_nothing;
 }
 
 static enum hsp_status open_device(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
@@ -112,6 +243,9 @@ static enum hsp_status open_device(void *ctx, uint32_t rank, int threads, struct
     enum hsp_status st = hsp_backend_cuda_open(0, NULL, ret, err);
     if (st == HSP_OK) {
         (*ret)->begin = begin_of_a_step;
+        if (rehearses) {
+            rehearse_all(*ret);
+        }
     }
     return st;
 }
@@ -181,9 +315,21 @@ static void compare(const struct hsp_model_spec *model, enum hsp_dtype dtype,
                      device.loss[t], cpu.loss[t], device.val[t], cpu.val[t]);
         }
     }
+    if (rehearses) { /* without graphs */
+        free(path);
+        hsp_test_rmdir(dir);
+        free(dir);
+        return;
+    }
     if (plan == ONE) { /* of several devices one may begin before another has warmed up */
         assert_true(atomic_load(&warmed) > 0);
         assert_int_equal(hsp_fake_usage().first_products, atomic_load(&warmed));
+        for (size_t i = 0; i < HSP_ARRAY_LEN(in_no_step); i++) {
+            if (calls_then[i] != calls_before[i]) {
+                fail_msg("%s: %u in steps of %s", in_no_step[i], calls_then[i] - calls_before[i],
+                         m.family);
+            }
+        }
     }
     unsigned captured = hsp_fake_calls("cudaStreamBeginCapture");
     print_message("%s: %u graphs captured, %u started\n", m.family, captured,
@@ -227,6 +373,21 @@ static void graphs_may_fail(void **state)
     fails = NULL;
 }
 
+/* What a call takes in a rehearsal is all that it takes when it is run, and nothing is run. */
+static void rehearsals_take_all_scratch(void **state)
+{
+    (void)state;
+    rehearses = true;
+    compare(&GPT, HSP_F64, HSP_COMPUTE_FULL, ONE, 1e-9);
+    compare(&LLAMA, HSP_F32, HSP_COMPUTE_FULL, BOTH, 1e-4);
+    compare(&GPT, HSP_F32, HSP_COMPUTE_BF16, ONE, 0.02);
+    rehearses = false;
+    if (lacked_scratch != NULL) {
+        fail_msg("%s takes scratch that its rehearsal did not take", lacked_scratch);
+    }
+    assert_true(atomic_load(&n_rehearsed) > 100);
+}
+
 HSP_TEST_FILE(programs_test)
 {
     if (!hsp_fake_can_run()) {
@@ -235,10 +396,9 @@ HSP_TEST_FILE(programs_test)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_device_trains),
-        cmocka_unit_test(devices_train_together),
-        cmocka_unit_test(fp32_and_bf16_too),
-        cmocka_unit_test(graphs_may_fail),
+        cmocka_unit_test(one_device_trains),           cmocka_unit_test(devices_train_together),
+        cmocka_unit_test(fp32_and_bf16_too),           cmocka_unit_test(graphs_may_fail),
+        cmocka_unit_test(rehearsals_take_all_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
