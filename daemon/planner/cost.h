@@ -14,6 +14,9 @@
  *                 schedules are played through (timing.h)
  *   step          max over ranks (update + stream) + synchronisation + vote
  *
+ * Sums of gradients that travel in buckets begin beside the last backward of a rank that has no
+ * other communication in it; what they take there is no part of the synchronisation.
+ *
  * Tensor groups add their all-reduces, stages their transfers. Links are those of the devices that
  * talk (links.h): stage to stage, tensor group, and for synchronisation and vote the slowest pair
  * of the plan. */

@@ -259,6 +259,33 @@ static double kinds_of(const struct hsp_price_in *in)
     return in->train->hyper.optimizer == HSP_OPT_ADAMW ? 3 : 2;
 }
 
+/* Sums of gradients begin while the last backward goes on (spmd/schedule/early_sums.h). */
+static bool sums_early(const struct pricing *p)
+{
+    return p->bucket > 0 && p->plan->zero != HSP_ZERO_PARAMETERS;
+}
+
+/* The part of the synchronisation that goes on beside the last backward, of a rank whose backward
+ * has no communication: two thirds of a micro-batch. The last bucket has the embedding, whose
+ * gradient is whole at the end only. */
+static double hidden_us(const struct pricing *p, const struct hsp_stage_work *range,
+                        const struct hsp_rank_cost *rc)
+{
+    const struct hsp_stream *s = &p->plan->streams[rc->stream];
+    const struct hsp_stage *g = &s->stages[rc->stage];
+    double n = 0, ways = p->plan->zero == HSP_ZERO_NONE ? 1 : 1 + used_part(p);
+    if (!sums_early(p) || s->n_stages > 1 || g->n > hsp_stage_groups(g)) {
+        return 0;
+    }
+    for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
+        n += range[c].n_params;
+    }
+    double buckets = hsp_bucket_count(p->bucket, n, rc->used_bytes);
+    double last = fmax(1 / buckets, p->in->work->param[0].bytes / rc->used_bytes);
+    double beside = 2.0 / 3 * rc->compute_us / s->micro_batches;
+    return fmin(beside, rc->sync_us / ways) * fmax(1 - last, 0);
+}
+
 /* One rank of a stage; its time and memory go into its row. */
 static void price_rank(const struct pricing *p, const struct hsp_stage_work *range, uint32_t rank,
                        struct hsp_rank_cost *rc)
@@ -272,6 +299,7 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
         price_chunk(p, &range[c], c, rc, rank, &x);
     }
+    rc->sync_us -= hidden_us(p, range, rc);
     double home = state_home(p, rank, &x);
     double message = message_bytes(p, range, rc, member_of(g, rank), micro);
     x.comm_bytes = fmax(x.comm_bytes, HSP_COMM_BASE_BYTES + message) + pipe_bytes(p, rc, rank);
@@ -281,8 +309,9 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     rc->device = p->device[rank];
     rc->sequences = s->sequences;
     rc->micro_batches = s->micro_batches;
-    rc->total_bytes = (int64_t)ceil(x.base_bytes + micro * (x.act_bytes + x.wide_bytes) +
-                                    fmax(x.post_bytes, x.micro_bytes + micro * x.scratch_bytes));
+    double work = x.micro_bytes + micro * x.scratch_bytes;
+    work = sums_early(p) ? work + x.post_bytes : fmax(work, x.post_bytes);
+    rc->total_bytes = (int64_t)ceil(x.base_bytes + micro * (x.act_bytes + x.wide_bytes) + work);
     rc->act_bytes = (int64_t)ceil(micro * (x.act_bytes + x.scratch_bytes + x.wide_bytes));
     rc->host_bytes = (int64_t)ceil(micro * x.host_bytes);
     rc->state_bytes = (int64_t)ceil(states * home);
