@@ -14,8 +14,9 @@
  *                               # 3: the copies for computing and the sums of gradients, too
  *   zero_pattern: contiguous    # contiguous | interleaved: inside of tensor-parallel cuts
  *   bucket: 1048576             # bytes: collectives over the same ranks, right behind each other,
- *                               # travel as one until they are that many; 0: each by itself. A
- *                               # plan for known devices states what their links are worth
+ *                               # travel as one until they are that many, and sums of gradients
+ *                               # begin in the last backward; 0: each by itself. A plan for known
+ *                               # devices states what their links are worth
  *   streams:
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
  *       micro_batches: 5

@@ -47,12 +47,7 @@ struct net_conn *hsp_net_pool_arrive(struct net_conn *c, enum hsp_net_pool pool,
 {
     struct hsp_net *n = c->net;
     struct net_pool *p = &n->pool[pool];
-    uint64_t now = uv_now(n->loop), kept = n->cfg.kept_ms;
-    uint32_t i = hsp_strangers_victim(p->list, p->n, n->cfg.places[pool], &from,
-                                      now > kept ? now - kept : 0);
-    if (i == HSP_NEWCOMER) {
-        return c;
-    }
+    uint32_t i = hsp_strangers_victim(p->list, p->n, n->cfg.places[pool], &from);
     struct net_conn *victim = i != HSP_NO_STRANGER ? p->who[i] : NULL;
     p->list[p->n] = (struct hsp_stranger){.from = from, .since = n->n_arrived++};
     p->who[p->n] = c;
@@ -65,8 +60,8 @@ struct net_conn *hsp_net_pool_arrive(struct net_conn *c, enum hsp_net_pool pool,
 void hsp_net_pool_proved(struct net_conn *c)
 {
     const struct net_pool *p = pool_of(c);
-    if (p != NULL && p->list != NULL && p->list[c->at].proved_ms == 0) {
-        p->list[c->at].proved_ms = uv_now(c->net->loop);
+    if (p != NULL && p->list != NULL) {
+        p->list[c->at].proved = true;
     }
 }
 

@@ -57,7 +57,8 @@ static void io_reshards(struct hsp_pio *io, struct hsp_binding *b)
     }
 }
 
-static void io_sched(struct hsp_pio *io, struct hsp_sched *s)
+/* @parts: entries may be parts of pieces. */
+static void io_sched(struct hsp_pio *io, struct hsp_sched *s, bool parts)
 {
     for (int q = 0; q < HSP_N_QUEUES; q++) {
         s->e[q] = hsp_pio_array(io, &s->n[q], s->e[q], sizeof(*s->e[q]), HSP_MAX_SCHED, MIN_ENTRY,
@@ -66,6 +67,10 @@ static void io_sched(struct hsp_pio *io, struct hsp_sched *s)
             hsp_pio_u32(io, &s->e[q][k].piece);
             hsp_pio_u32(io, &s->e[q][k].micro);
             hsp_pio_u32(io, &s->e[q][k].wait);
+            if (parts) {
+                hsp_pio_u32(io, &s->e[q][k].first);
+                hsp_pio_u32(io, &s->e[q][k].n);
+            }
         }
     }
 }
@@ -146,8 +151,11 @@ static void io_binding(struct hsp_pio *io, const struct hsp_template *t, struct 
         hsp_pio_fail(io, "number of symbols or tensors (template disagrees)");
     }
     io_reshards(io, b);
-    io_sched(io, &b->train);
-    io_sched(io, &b->eval);
+    io_sched(io, &b->train, false);
+    io_sched(io, &b->eval, false);
+    if (b->buckets) {
+        io_sched(io, &b->early, true);
+    }
     io_hyper(io, b);
     io_state(io, b);
     hsp_pio_i64(io, &b->memory_bytes);

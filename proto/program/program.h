@@ -213,11 +213,14 @@ struct hsp_tensor_bind {
     bool batch_dim0;    /* dim 0 is the running micro-batch */
 };
 
-/* One entry of a queue: a piece for a micro-batch, after the listed entries of the other queue. */
+/* One entry of a queue: a piece for a micro-batch, after the listed entries of the other queue; or
+ * a part of a piece. The parts of a piece of the compute queue follow each other and are all of it;
+ * those of a piece of Reshards, and of a vote, may stand in any order. */
 struct hsp_sched_entry {
     uint32_t piece;
-    uint32_t micro; /* 0 for Pre and Post */
-    uint32_t wait;  /* entries of the other queue that must be complete: a count; 0 = none */
+    uint32_t micro;    /* 0 for Pre and Post */
+    uint32_t wait;     /* entries of the other queue that must be complete: a count; 0 = none */
+    uint32_t first, n; /* a part: @n instructions from the @first-th of the piece on; n 0: all */
 };
 struct hsp_sched {
     uint32_t n[HSP_N_QUEUES];
@@ -301,6 +304,9 @@ struct hsp_binding {
     struct hsp_reshard_bind *reshard;
     bool buckets; /* the buckets of Reshards count, and are encoded; false: each travels alone */
     struct hsp_sched train, eval; /* eval runs before train in a step with validation */
+    /* In place of train where buckets count: sums of gradients begin while the last backward goes
+     * on (early_sums.h). Empty: train is as good. Only here entries may be parts. */
+    struct hsp_sched early;
     struct hsp_stream_bind stream;
     struct hsp_data_bind data;
     struct hsp_train_bind hyper;
@@ -317,6 +323,21 @@ struct hsp_program {
     struct hsp_template tpl;
     struct hsp_binding bind;
 };
+
+/* The schedule of a step that trains. */
+static inline const struct hsp_sched *hsp_binding_train(const struct hsp_binding *b)
+{
+    return b->buckets && b->early.n[HSP_QUEUE_COMPUTE] > 0 ? &b->early : &b->train;
+}
+
+/* The instructions of an entry: from @ret_first on, below the result. */
+static inline uint32_t hsp_entry_end(const struct hsp_template *t, const struct hsp_sched_entry *e,
+                                     uint32_t *ret_first)
+{
+    const struct hsp_piece *p = &t->pieces[e->piece];
+    *ret_first = p->first + e->first;
+    return e->n > 0 ? *ret_first + e->n : p->first + p->n;
+}
 
 /* A program file: all programs of one plan (`hspmdctl compile`), templates shared. With --verify
  * bindings are small and the unsharded program is stored beside them. Layout in

@@ -416,8 +416,65 @@ static bool sched_ends(const struct hsp_sched *s)
     return done[0] == s->n[0] && done[1] == s->n[1];
 }
 
-static enum hsp_status check_sched(const struct hsp_template *t, const struct hsp_sched *s,
-                                   uint32_t n_micro, struct hsp_err *err)
+/* Reshards, and the vote: nothing that counts the instructions of its piece. */
+static bool all_move(const struct hsp_template *t, uint32_t first, uint32_t end)
+{
+    bool all = true;
+    for (uint32_t k = first; all && k < end; k++) {
+        all = t->instrs[k].kind == HSP_I_RESHARD || t->instrs[k].kind == HSP_I_VOTE;
+    }
+    return all;
+}
+
+/* Whether the Reshards before and at instruction @k are of one bucket. */
+static bool cuts_bucket(const struct hsp_template *t, const struct hsp_binding *b, uint32_t k)
+{
+    if (k == 0 || k >= t->n_instrs || t->instrs[k - 1].kind != HSP_I_RESHARD ||
+        t->instrs[k].kind != HSP_I_RESHARD) {
+        return false;
+    }
+    uint32_t bucket = b->reshard[t->instrs[k].arg].bucket;
+    return bucket != 0 && b->reshard[t->instrs[k - 1].arg].bucket == bucket;
+}
+
+/* Whether entry @k of queue @q is a whole piece, or a part that may stand there. */
+static bool part_ok(const struct hsp_template *t, const struct hsp_binding *b,
+                    const struct hsp_sched *s, int q, uint32_t k)
+{
+    const struct hsp_sched_entry *e = &s->e[q][k], *before = k > 0 ? e - 1 : NULL;
+    uint32_t all = t->pieces[e->piece].n, first;
+    bool open = q == HSP_QUEUE_COMPUTE && before != NULL && before->n > 0 &&
+                before->first + before->n < t->pieces[before->piece].n;
+    bool last = k + 1 == s->n[q];
+    if (e->n == 0) {
+        return e->first == 0 && !open;
+    }
+    if (e->first >= all || e->n > all - e->first) {
+        return false;
+    }
+    if (q == HSP_QUEUE_COMM) {
+        uint32_t end = hsp_entry_end(t, e, &first);
+        return all_move(t, first, end) && !cuts_bucket(t, b, first) && !cuts_bucket(t, b, end);
+    }
+    bool goes_on = open && before->piece == e->piece && before->micro == e->micro &&
+                   before->first + before->n == e->first;
+    return (open ? goes_on : e->first == 0) && (!last || e->first + e->n == all);
+}
+
+static bool parts_ok(const struct hsp_template *t, const struct hsp_binding *b,
+                     const struct hsp_sched *s)
+{
+    bool ok = true;
+    for (int q = 0; q < HSP_N_QUEUES; q++) {
+        for (uint32_t k = 0; ok && k < s->n[q]; k++) {
+            ok = part_ok(t, b, s, q, k);
+        }
+    }
+    return ok;
+}
+
+static enum hsp_status check_sched(const struct hsp_template *t, const struct hsp_binding *b,
+                                   const struct hsp_sched *s, uint32_t n_micro, struct hsp_err *err)
 {
     for (int q = 0; q < HSP_N_QUEUES; q++) {
         uint32_t other = s->n[q == HSP_QUEUE_COMPUTE ? HSP_QUEUE_COMM : HSP_QUEUE_COMPUTE];
@@ -428,6 +485,9 @@ static enum hsp_status check_sched(const struct hsp_template *t, const struct hs
                 return hsp_err_set(err, HSP_EPARSE, 0, "schedule: entry %u of queue %d", k, q);
             }
         }
+    }
+    if (!parts_ok(t, b, s)) {
+        return hsp_err_set(err, HSP_EPARSE, 0, "schedule: parts that are no piece");
     }
     return sched_ends(s) ? HSP_OK
                          : hsp_err_set(err, HSP_EPARSE, 0, "schedule: queues wait in a circle");
@@ -571,8 +631,9 @@ enum hsp_status hsp_binding_check(const struct hsp_template *t, const struct hsp
         st = check_tensor_bind(t, b, k, err);
     }
     st = st == HSP_OK ? check_reshards(t, b, err) : st;
-    st = st == HSP_OK ? check_sched(t, &b->train, b->stream.n_micro, err) : st;
-    st = st == HSP_OK ? check_sched(t, &b->eval, b->stream.eval_n_micro, err) : st;
+    st = st == HSP_OK ? check_sched(t, b, &b->train, b->stream.n_micro, err) : st;
+    st = st == HSP_OK ? check_sched(t, b, &b->eval, b->stream.eval_n_micro, err) : st;
+    st = st == HSP_OK ? check_sched(t, b, &b->early, b->stream.n_micro, err) : st;
     st = st == HSP_OK ? check_hyper(b, err) : st;
     st = st == HSP_OK ? check_state(t, b, err) : st;
     return st == HSP_OK ? check_shapes(t, b, err) : st;

@@ -113,6 +113,9 @@ static void dump_sched(const char *name, const struct hsp_sched *s, struct hsp_b
         for (uint32_t k = 0; k < s->n[q]; k++) {
             const struct hsp_sched_entry *e = &s->e[q][k];
             hsp_buf_printf(out, " %u.%u/%u", e->piece, e->micro, e->wait);
+            if (e->n > 0) {
+                hsp_buf_printf(out, "[%u+%u]", e->first, e->n);
+            }
         }
         hsp_buf_puts(out, "\n");
     }
@@ -145,6 +148,9 @@ void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out)
         }
     }
     dump_sched("train", &p->bind.train, out);
+    if (hsp_binding_train(&p->bind) != &p->bind.train) {
+        dump_sched("early", &p->bind.early, out);
+    }
     dump_sched("eval", &p->bind.eval, out);
 }
 

@@ -76,7 +76,7 @@ static enum hsp_status run_train(struct hsp_engine *e, struct hsp_err *err)
     if (hsp_sheet_train(e->b, &e->corpus, e->step, e->arena, &e->sheet) != HSP_OK) {
         return hsp_err_nomem(err, "the step sheet");
     }
-    hsp_run_schedule(e, &e->b->train, false);
+    hsp_run_schedule(e, hsp_binding_train(e->b), false);
     return HSP_OK;
 }
 

@@ -36,8 +36,12 @@ bool hsp_entry_is_empty(const struct hsp_engine *e, const struct hsp_sched_entry
     return empty;
 }
 
+/* A part of a piece goes on where the one before it stopped. */
 static void enter(struct hsp_engine *e, const struct hsp_sched_entry *entry, enum hsp_queue q)
 {
+    if (q == HSP_QUEUE_COMPUTE && entry->first > 0) {
+        return;
+    }
     e->entry[q].stat_base = e->stat[q].n;
     e->entry[q].first = false;
     if (q == HSP_QUEUE_COMPUTE) {
@@ -53,7 +57,7 @@ static enum hsp_status run_some(struct hsp_engine *e, uint32_t k, uint32_t end, 
 {
     *ret_n = hsp_replay_length(e, k, end);
     enum hsp_status st = *ret_n > 0 ? hsp_replay_run(e, k, *ret_n, micro, q, err)
-                                    : hsp_run_next(e, k, micro, q, ret_n, err);
+                                    : hsp_run_next(e, k, end, micro, q, ret_n, err);
     for (uint32_t j = 0; st == HSP_OK && e->o.hooks.traced && j < *ret_n; j++) {
         st = e->o.hooks.traced(e->o.hooks.ctx, k + j, micro, e->eval, err);
     }
@@ -64,11 +68,11 @@ static enum hsp_status run_some(struct hsp_engine *e, uint32_t k, uint32_t end, 
 static enum hsp_status run_instrs(struct hsp_engine *e, const struct hsp_sched_entry *entry,
                                   enum hsp_queue q, struct hsp_err *err)
 {
-    const struct hsp_piece *p = &e->t->pieces[entry->piece];
+    uint32_t first, end = hsp_entry_end(e->t, entry, &first);
     bool each = e->rec != NULL && !hsp_record_entries(e, q);
     enum hsp_status st = HSP_OK;
     bool pacing = false;
-    for (uint32_t k = p->first, end = p->first + p->n, n; k < end && st == HSP_OK; k += n) {
+    for (uint32_t k = first, n; k < end && st == HSP_OK; k += n) {
         if (atomic_load(&e->stop) != 0) {
             st = hsp_err_set(err, HSP_ECANCELED, 0, "step %" PRIu64 " was aborted", e->step);
             break;
@@ -107,6 +111,7 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
                               enum hsp_queue q, struct hsp_err *err)
 {
     const struct hsp_piece *p = &e->t->pieces[entry->piece];
+    uint32_t first, end = hsp_entry_end(e->t, entry, &first);
     bool whole = e->rec != NULL && hsp_record_entries(e, q);
     if (hsp_entry_is_empty(e, entry)) {
         return HSP_OK;
@@ -119,5 +124,5 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
     if (st == HSP_OK) {
         st = run_instrs(e, entry, q, err);
     }
-    return st == HSP_OK && whole ? hsp_record_to(e, q, p->first, p->n, entry->micro, err) : st;
+    return st == HSP_OK && whole ? hsp_record_to(e, q, first, end - first, entry->micro, err) : st;
 }

@@ -330,16 +330,16 @@ static enum hsp_status run_instr(struct hsp_engine *e, uint32_t k, uint32_t micr
     return hsp_err_set(err, HSP_EINVAL, 0, "instruction of kind %u", i->kind);
 }
 
-enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
-                             uint32_t *ret_n, struct hsp_err *err)
+enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t end, uint32_t micro,
+                             enum hsp_queue q, uint32_t *ret_n, struct hsp_err *err)
 {
     const struct hsp_way *w = e->way;
     enum hsp_status st = HSP_OK;
     bool done = false;
-    if (has_epilogue(e, k)) {
+    if (has_epilogue(e, k) && w->epilogues[k].n < end - k) {
         *ret_n = 1U + w->epilogues[k].n;
         st = run_with_epilogue(e, k, micro, q, &done, err);
-    } else if (w->launches != NULL && w->launches[k].n > 0) {
+    } else if (w->launches != NULL && w->launches[k].n > 0 && w->launches[k].n <= end - k) {
         *ret_n = w->launches[k].n;
         st = run_fused(e, k, micro, &done, err);
     }

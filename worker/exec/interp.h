@@ -15,9 +15,10 @@ uint32_t hsp_given_how(const struct hsp_engine *e, uint32_t k, enum hsp_queue q)
 /* Does the host's part of instruction @k, which the device has repeated: notes a statistic. */
 enum hsp_status hsp_note_done(struct hsp_engine *e, uint32_t k, enum hsp_queue q,
                               struct hsp_err *err);
-/* Gives instruction @k to the device, together with those that are fused with it: *ret_n in all. */
-enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
-                             uint32_t *ret_n, struct hsp_err *err);
+/* Gives instruction @k to the device, together with those below @end that are fused with it: *ret_n
+ * in all. */
+enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t end, uint32_t micro,
+                             enum hsp_queue q, uint32_t *ret_n, struct hsp_err *err);
 bool hsp_is_product(const struct hsp_instr *i);
 /* Has the backend make product @k ready (warm of backend.h). */
 enum hsp_status hsp_warm_product(struct hsp_engine *e, uint32_t k, uint32_t micro,

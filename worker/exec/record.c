@@ -51,9 +51,11 @@ struct hsp_recorder *hsp_recorder_free(struct hsp_recorder *r)
 /* Instructions that queue @q runs in a step of @p. */
 static uint64_t count(const struct hsp_program *p, enum hsp_queue q)
 {
+    const struct hsp_sched *s = hsp_binding_train(&p->bind);
     uint64_t n = 0;
-    for (uint32_t k = 0; k < p->bind.train.n[q]; k++) {
-        n += p->tpl.pieces[p->bind.train.e[q][k].piece].n;
+    for (uint32_t k = 0; k < s->n[q]; k++) {
+        uint32_t first, end = hsp_entry_end(&p->tpl, &s->e[q][k], &first);
+        n += end - first;
     }
     return n;
 }

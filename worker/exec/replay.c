@@ -170,7 +170,7 @@ static enum hsp_status give(struct hsp_engine *e, uint32_t k, uint32_t n, uint32
 {
     enum hsp_status st = HSP_OK;
     for (uint32_t j = k, done = 0; j < k + n && st == HSP_OK; j += done) {
-        st = hsp_run_next(e, j, micro, q, &done, err);
+        st = hsp_run_next(e, j, k + n, micro, q, &done, err);
     }
     return st;
 }

@@ -81,8 +81,8 @@ static uint32_t count_stats(const struct hsp_program *p, const struct hsp_sched 
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < s->n[q]; k++) {
-        const struct hsp_piece *piece = &p->tpl.pieces[s->e[q][k].piece];
-        for (uint32_t i = piece->first; i < piece->first + piece->n; i++) {
+        uint32_t first, end = hsp_entry_end(&p->tpl, &s->e[q][k], &first);
+        for (uint32_t i = first; i < end; i++) {
             n += p->tpl.instrs[i].kind == HSP_I_STAT;
         }
     }
@@ -149,7 +149,7 @@ static enum hsp_status init_queue(struct hsp_engine *e, int q, struct hsp_err *e
     size_t load = 0;
     for (uint32_t k = 0; k <= e->o.n_shorter; k++) {
         const struct hsp_program *p = program_at(e, k);
-        const struct hsp_sched *s[2] = {&p->bind.train, &p->bind.eval};
+        const struct hsp_sched *s[2] = {hsp_binding_train(&p->bind), &p->bind.eval};
         uint32_t n[2] = {count_stats(p, s[0], q), count_stats(p, s[1], q)};
         size_t bytes = largest_load(p, (uint8_t)q);
         train = n[0] > train ? n[0] : train;

@@ -15,6 +15,7 @@
 #include "daemon/spmd/schedule/activation_slots.h"
 #include "daemon/spmd/schedule/buckets.h"
 #include "daemon/spmd/schedule/deadlock.h"
+#include "daemon/spmd/schedule/early_sums.h"
 #include "daemon/spmd/schedule/memory_plan.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/program/pool.h"
@@ -53,6 +54,12 @@ struct making {
     const uint32_t **meets;      /* [rank]: specialize.h */
     struct hsp_clocks clocks;
 };
+
+/* Parameters that are stored cut are gathered, and summed, in meetings of their own. */
+static bool sums_begin_early(const struct hsp_compiler *c)
+{
+    return c->p->bucket_bytes > 0 && c->p->zero != HSP_ZERO_PARAMETERS;
+}
 
 /* Takes slots, memory and queues from an earlier member of the stage with the same template and
  * tensors of the same sizes, if there is one. */
@@ -104,7 +111,7 @@ static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_st
         rc = hsp_slots_assign(p, &o, err);
     }
     if (rc == HSP_OK) {
-        rc = hsp_memory_assign(p, err);
+        rc = hsp_memory_assign(p, sums_begin_early(c), err);
     }
     if (rc == HSP_OK) {
         rc = hsp_agenda_make(&all->clocks, s, p, meets, false, &train, err);
@@ -148,6 +155,37 @@ static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
     return rc;
 }
 
+/* Whether two members have the same order and the same buckets. */
+static bool same_order(const struct hsp_binding *a, const struct hsp_binding *b)
+{
+    bool same = a->train.e[HSP_QUEUE_COMPUTE] == b->train.e[HSP_QUEUE_COMPUTE] &&
+                a->n_reshards == b->n_reshards;
+    for (uint32_t k = 0; same && k < a->n_reshards; k++) {
+        same = a->reshard[k].bucket == b->reshard[k].bucket;
+    }
+    return same;
+}
+
+/* The schedules with early sums, of all ranks or of none. */
+static enum hsp_status make_early(struct hsp_compiler *c, struct hsp_program *p, uint32_t n,
+                                  struct hsp_err *err)
+{
+    enum hsp_status rc = HSP_OK;
+    for (uint32_t r = 0; rc == HSP_OK && r < n; r++) {
+        uint32_t like = r > 0 ? r - 1 : r; /* members of a stage are neighbours */
+        p[r].bind.buckets = true;
+        if (like < r && same_order(&p[like].bind, &p[r].bind)) {
+            p[r].bind.early = p[like].bind.early;
+        } else {
+            rc = hsp_early_make(&p[r], c->arena, err);
+        }
+        if (rc != HSP_OK) {
+            (void)hsp_err_wrap(err, "program of rank %u", r);
+        }
+    }
+    return rc;
+}
+
 static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_file *f,
                                      struct hsp_plan *total, struct hsp_err *err)
 {
@@ -170,10 +208,13 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
     if (rc == HSP_OK) {
         rc = hsp_buckets_make(f->programs, f->n, c->p->bucket_bytes, err);
     }
-    if (rc == HSP_OK) {
-        rc = hsp_deadlock_check(f->programs, f->n, false, err);
+    if (rc == HSP_OK && sums_begin_early(c)) {
+        rc = make_early(c, f->programs, f->n, err);
     }
-    return rc == HSP_OK ? hsp_deadlock_check(f->programs, f->n, true, err) : rc;
+    for (int which = HSP_OF_TRAIN; rc == HSP_OK && which <= HSP_OF_EARLY; which++) {
+        rc = hsp_deadlock_check(f->programs, f->n, (enum hsp_sched_of)which, err);
+    }
+    return rc;
 }
 
 /* What the plans of one compile share. */

@@ -159,12 +159,11 @@ static enum hsp_status run_rank(struct sim *s, struct runner *r, bool *moved)
         if (!may_start(r, HSP_QUEUE_COMM)) {
             continue;
         }
-        uint32_t piece = r->s->e[HSP_QUEUE_COMM][r->done[HSP_QUEUE_COMM]].piece;
-        const struct hsp_piece *q = &r->p->tpl.pieces[piece];
+        const struct hsp_sched_entry *e = &r->s->e[HSP_QUEUE_COMM][r->done[HSP_QUEUE_COMM]];
+        uint32_t first, end = hsp_entry_end(&r->p->tpl, e, &first);
         bool done = true;
-        while (done && r->instr < q->n) {
-            enum hsp_status rc =
-                run_instr(s, r, &r->p->tpl.instrs[q->first + r->instr], &done, moved);
+        while (done && first + r->instr < end) {
+            enum hsp_status rc = run_instr(s, r, &r->p->tpl.instrs[first + r->instr], &done, moved);
             if (rc != HSP_OK) {
                 return rc;
             }
@@ -192,8 +191,9 @@ static enum hsp_status stuck(const struct sim *s, const struct runner *r)
                            rank, r->done[HSP_QUEUE_COMPUTE], r->done[HSP_QUEUE_COMM]);
     }
     const struct hsp_sched_entry *e = &r->s->e[HSP_QUEUE_COMM][r->done[HSP_QUEUE_COMM]];
-    const struct hsp_piece *q = &r->p->tpl.pieces[e->piece];
-    const struct hsp_instr *i = &r->p->tpl.instrs[q->first + r->instr];
+    uint32_t first;
+    (void)hsp_entry_end(&r->p->tpl, e, &first);
+    const struct hsp_instr *i = &r->p->tpl.instrs[first + r->instr];
     const char *name = i->kind == HSP_I_RESHARD ? r->p->tpl.tensors[i->out[0]].name : "the vote";
     return hsp_err_set(s->err, HSP_EINVAL, 0,
                        "schedule never ends: rank %u waits in %s of micro-batch %u", rank, name,
@@ -221,8 +221,18 @@ static enum hsp_status finished(const struct sim *s)
     return HSP_OK;
 }
 
-enum hsp_status hsp_deadlock_check(const struct hsp_program *programs, uint32_t n, bool eval,
-                                   struct hsp_err *err)
+static const struct hsp_sched *sched_of(const struct hsp_binding *b, enum hsp_sched_of which)
+{
+    switch (which) {
+    case HSP_OF_TRAIN: return &b->train;
+    case HSP_OF_EVAL: return &b->eval;
+    case HSP_OF_EARLY: break;
+    }
+    return b->early.n[HSP_QUEUE_COMPUTE] > 0 ? &b->early : &b->train;
+}
+
+enum hsp_status hsp_deadlock_check(const struct hsp_program *programs, uint32_t n,
+                                   enum hsp_sched_of which, struct hsp_err *err)
 {
     struct sim s = {.n = n, .n_channels = channels_of(programs, n), .err = err};
     enum hsp_status rc = HSP_OK;
@@ -233,7 +243,7 @@ enum hsp_status hsp_deadlock_check(const struct hsp_program *programs, uint32_t 
     }
     for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
         s.r[i].p = &programs[i];
-        s.r[i].s = eval ? &programs[i].bind.eval : &programs[i].bind.train;
+        s.r[i].s = sched_of(&programs[i].bind, which);
     }
     for (bool moved = true; rc == HSP_OK && moved;) {
         moved = false;

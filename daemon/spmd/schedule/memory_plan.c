@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/schedule/early_sums.h"
 #include "proto/base/size.h"
 #include "proto/layout/box.h"
 
@@ -20,6 +21,7 @@ struct layout {
     uint32_t n;
     uint32_t *slot; /* [tensor]: 1 + its life, 0: none; owned */
     bool *eval;     /* [tensor]: touched by Eval; owned */
+    bool *apart;    /* [tensor]: SCRATCH of Post that is written before it begins; owned */
 };
 
 static enum hsp_status grow_to(int64_t *top, const struct hsp_tensor_bind *t, struct hsp_err *err)
@@ -225,7 +227,7 @@ static void mark_eval(void *ctx, uint32_t tensor, uint32_t instr)
 static void note_life(void *ctx, uint32_t tensor, uint32_t instr)
 {
     struct layout *x = ctx;
-    if (x->p->tpl.tensors[tensor].cls != HSP_CLASS_SCRATCH) {
+    if (x->p->tpl.tensors[tensor].cls != HSP_CLASS_SCRATCH || x->apart[tensor]) {
         return;
     }
     if (x->slot[tensor] == 0) {
@@ -261,9 +263,25 @@ static enum hsp_status lay_serve(struct layout *x, int64_t *top, struct hsp_err 
     return rc;
 }
 
-/* STATE; HOST; then STEP, MICRO and SCRATCH. */
-static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *host, int64_t *top,
-                              struct hsp_err *err)
+/* Sums of gradients that are made while backward goes on are apart from what backward uses. */
+static enum hsp_status lay_sums(struct layout *x, int64_t *top, struct hsp_err *err)
+{
+    uint32_t n, piece = hsp_sum_piece(&x->p->tpl, &n);
+    enum hsp_status rc = HSP_OK;
+    for (uint32_t k = 0; piece != UINT32_MAX && k < n; k++) {
+        uint32_t out = x->p->tpl.instrs[x->p->tpl.pieces[piece].first + k].out[0];
+        if (rc == HSP_OK && x->p->tpl.tensors[out].cls == HSP_CLASS_SCRATCH && !x->apart[out]) {
+            x->apart[out] = true;
+            x->p->bind.tensor[out].offset = *top;
+            rc = grow_to(top, &x->p->bind.tensor[out], err);
+        }
+    }
+    return rc;
+}
+
+/* STATE; HOST; then STEP, MICRO and SCRATCH. @early: sums of gradients may begin in backward. */
+static enum hsp_status assign(struct layout *x, bool early, int64_t *state, int64_t *host,
+                              int64_t *top, struct hsp_err *err)
 {
     struct hsp_program *p = x->p;
     int64_t step = 0;
@@ -279,6 +297,7 @@ static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *host, i
             each_operand(p, &p->tpl.segments[i], x, mark_eval);
         }
     }
+    rc = rc == HSP_OK && early ? lay_sums(x, &step, err) : rc;
     rc = rc == HSP_OK ? lay_serve(x, &step, err) : rc;
     int64_t train = step, eval = step;
     if (rc == HSP_OK) {
@@ -296,7 +315,7 @@ static enum hsp_status assign(struct layout *x, int64_t *state, int64_t *host, i
     return rc;
 }
 
-enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err)
+enum hsp_status hsp_memory_assign(struct hsp_program *p, bool early, struct hsp_err *err)
 {
     int64_t state = 0, host = 0, top = 0;
     size_t n = (size_t)p->tpl.n_tensors + 1;
@@ -305,14 +324,16 @@ enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err)
     x.life = calloc(n, sizeof *x.life);
     x.slot = calloc(n, sizeof *x.slot);
     x.eval = calloc(n, sizeof *x.eval);
-    if (x.life == NULL || x.slot == NULL || x.eval == NULL) {
+    x.apart = calloc(n, sizeof *x.apart);
+    if (x.life == NULL || x.slot == NULL || x.eval == NULL || x.apart == NULL) {
         rc = hsp_err_nomem(err, "the memory layout of %u tensors", p->tpl.n_tensors);
     } else {
-        rc = assign(&x, &state, &host, &top, err);
+        rc = assign(&x, early, &state, &host, &top, err);
     }
     free(x.life);
     free(x.slot);
     free(x.eval);
+    free(x.apart);
     p->bind.state_bytes = state;
     p->bind.memory_bytes = top;
     p->bind.host_bytes = host;

@@ -17,9 +17,10 @@
 #define HSP_MEMORY_PLAN_H
 #include "proto/program/program.h"
 
-/* Fills offset of each tensor, memory_bytes, host_bytes, state_bytes and comm_bytes of @p.
+/* @early: sums of gradients get memory of their own, that they may begin during backward
+ * (early_sums.h). Fills offset of each tensor, memory_bytes, host_bytes, state_bytes and comm_bytes of @p.
  * HSP_ELIMIT: more than 2^62 bytes; HSP_ENOMEM. */
-enum hsp_status hsp_memory_assign(struct hsp_program *p, struct hsp_err *err);
+enum hsp_status hsp_memory_assign(struct hsp_program *p, bool early, struct hsp_err *err);
 /* comm_bytes of the binding of @p with its moves: a buffer to pack messages that leave and one for
  * messages that come, each for its largest move or bucket, in bytes of the type that travels; and once more
  * the largest messages of one move, of which the transport keeps a copy (a send never waits; a

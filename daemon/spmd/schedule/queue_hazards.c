@@ -24,7 +24,9 @@ struct hsp_waits {
     uint32_t *first_slot;                   /* [tensor]: of slot 0 in range; owned */
     struct range *range;                    /* owned */
     uint32_t *first_touch;                  /* [piece], and the end; owned */
-    struct touch *touch;                    /* owned */
+    struct touch *touch;                    /* owned; from @part on, room for one instruction */
+    uint32_t part;
+    uint32_t *seen; /* [tensor], for parts; owned */
 };
 
 static int by_value(const void *a, const void *b)
@@ -158,7 +160,7 @@ static bool make_touches(struct hsp_waits *w)
         most += (size_t)t->instrs[i].n_in + t->instrs[i].n_out + 2;
     }
     uint32_t *seen = calloc((size_t)t->n_tensors + 2, sizeof *seen);
-    w->touch = calloc(most + 1, sizeof *w->touch);
+    w->touch = calloc(most + HSP_MAX_IN + HSP_MAX_OUT + 3, sizeof *w->touch);
     w->first_touch = calloc((size_t)t->n_pieces + 1, sizeof *w->first_touch);
     if (seen == NULL || w->touch == NULL || w->first_touch == NULL) {
         free(seen);
@@ -171,8 +173,8 @@ static bool make_touches(struct hsp_waits *w)
             touch_instr(w, &t->instrs[i], &n, w->first_touch[k], seen);
         }
     }
-    w->first_touch[t->n_pieces] = n;
-    free(seen);
+    w->first_touch[t->n_pieces] = w->part = n;
+    w->seen = seen;
     return true;
 }
 
@@ -215,6 +217,7 @@ struct hsp_waits *hsp_waits_free(struct hsp_waits *w)
         free(w->range);
         free(w->first_touch);
         free(w->touch);
+        free(w->seen);
         free(w);
     }
     return NULL;
@@ -242,22 +245,46 @@ static struct range range_of(const struct hsp_waits *w, uint32_t tensor, uint32_
     return w->range[w->first_slot[tensor] + slot];
 }
 
+/* Entry @number of @queue touches what @t says: the wait is @wait or more. */
+static uint32_t note_touch(struct hsp_waits *w, int queue, const struct touch *t, uint32_t micro,
+                           uint32_t number, uint32_t wait)
+{
+    int other = queue == HSP_QUEUE_COMPUTE ? HSP_QUEUE_COMM : HSP_QUEUE_COMPUTE;
+    struct range r = range_of(w, t->tensor, micro);
+    wait = largest(w->last[other][WRITE], r, wait);
+    if (t->does[WRITE]) {
+        wait = largest(w->last[other][READ], r, wait);
+    }
+    for (int kind = 0; kind < N_ACCESS; kind++) {
+        for (uint32_t i = r.lo; t->does[kind] && i < r.hi; i++) {
+            w->last[queue][kind][i] = number;
+        }
+    }
+    return wait;
+}
+
 uint32_t hsp_waits_next(struct hsp_waits *w, uint32_t piece, uint32_t micro, uint32_t number)
 {
     int queue = w->p->tpl.pieces[piece].queue;
-    int other = queue == HSP_QUEUE_COMPUTE ? HSP_QUEUE_COMM : HSP_QUEUE_COMPUTE;
     uint32_t wait = 0, end = w->first_touch[piece + 1];
     for (uint32_t k = w->first_touch[piece]; k < end; k++) {
-        const struct touch *t = &w->touch[k];
-        struct range r = range_of(w, t->tensor, micro);
-        wait = largest(w->last[other][WRITE], r, wait);
-        if (t->does[WRITE]) {
-            wait = largest(w->last[other][READ], r, wait);
-        }
-        for (int kind = 0; kind < N_ACCESS; kind++) {
-            for (uint32_t i = r.lo; t->does[kind] && i < r.hi; i++) {
-                w->last[queue][kind][i] = number;
-            }
+        wait = note_touch(w, queue, &w->touch[k], micro, number, wait);
+    }
+    return wait;
+}
+
+uint32_t hsp_waits_part(struct hsp_waits *w, const struct hsp_sched_entry *e, uint32_t number)
+{
+    const struct hsp_template *t = &w->p->tpl;
+    uint32_t first, end = hsp_entry_end(t, e, &first), wait = 0;
+    if (e->n == 0) {
+        return hsp_waits_next(w, e->piece, e->micro, number);
+    }
+    for (uint32_t k = first; k < end; k++) {
+        uint32_t n = w->part, from = n;
+        touch_instr(w, &t->instrs[k], &n, from, w->seen);
+        for (uint32_t i = from; i < n; i++) {
+            wait = note_touch(w, t->pieces[e->piece].queue, &w->touch[i], e->micro, number, wait);
         }
     }
     return wait;

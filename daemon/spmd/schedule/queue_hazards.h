@@ -21,5 +21,7 @@ void hsp_waits_reset(struct hsp_waits *w);
 /* Entry @number (from 1, ascending) of its queue runs @piece for @micro: for how many entries of
  * the other queue it waits. */
 uint32_t hsp_waits_next(struct hsp_waits *w, uint32_t piece, uint32_t micro, uint32_t number);
+/* The same of an entry that may be a part of a piece; its wait is not looked at. */
+uint32_t hsp_waits_part(struct hsp_waits *w, const struct hsp_sched_entry *e, uint32_t number);
 
 #endif

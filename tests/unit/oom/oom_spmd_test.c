@@ -134,7 +134,7 @@ static enum hsp_status use_compiler(void *ctx, struct hsp_buf *out, struct hsp_e
         st = b.failed ? hsp_err_set(err, HSP_ENOMEM, 0, "plan text") : parse(&again, a, &p, err);
     }
     st = st != HSP_OK ? st : hsp_compile_kept(w->g, p, &w->t, k, a, &f, &total, err);
-    st = st != HSP_OK ? st : hsp_deadlock_check(f.programs, f.n, false, err);
+    st = st != HSP_OK ? st : hsp_deadlock_check(f.programs, f.n, HSP_OF_TRAIN, err);
     if (st == HSP_OK) {
         f.config_json = "{}";
         st = hsp_program_file_encode(&f, out);

@@ -156,8 +156,8 @@ static enum hsp_status of_schedule(struct hsp_nccl_needs *d, const struct hsp_pr
 {
     enum hsp_status st = HSP_OK;
     for (uint32_t k = 0; k < s->n[HSP_QUEUE_COMM] && st == HSP_OK; k++) {
-        const struct hsp_piece *piece = &p->tpl.pieces[s->e[HSP_QUEUE_COMM][k].piece];
-        for (uint32_t i = piece->first; i < piece->first + piece->n && st == HSP_OK; i++) {
+        uint32_t first, end = hsp_entry_end(&p->tpl, &s->e[HSP_QUEUE_COMM][k], &first);
+        for (uint32_t i = first; i < end && st == HSP_OK; i++) {
             const struct hsp_instr *in = &p->tpl.instrs[i];
             if (in->kind != HSP_I_RESHARD) {
                 continue;
@@ -177,7 +177,7 @@ enum hsp_status hsp_nccl_needs_find(const struct hsp_program *const *programs, u
     struct hsp_nccl_needs d = {.rank = programs[0]->bind.rank};
     enum hsp_status st = HSP_OK;
     for (uint32_t k = 0; k < n && st == HSP_OK; k++) {
-        st = of_schedule(&d, programs[k], &programs[k]->bind.train, err);
+        st = of_schedule(&d, programs[k], hsp_binding_train(&programs[k]->bind), err);
         if (st == HSP_OK) {
             st = of_schedule(&d, programs[k], &programs[k]->bind.eval, err);
         }

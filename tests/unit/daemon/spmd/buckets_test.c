@@ -76,7 +76,7 @@ static void join(struct made *m, uint64_t least)
     for (uint32_t r = 0; r < m->f.n; r++) {
         assert_ok(hsp_program_check(&m->f.programs[r], &err), &err);
     }
-    assert_ok(hsp_deadlock_check(m->f.programs, m->f.n, false, &err), &err);
+    assert_ok(hsp_deadlock_check(m->f.programs, m->f.n, HSP_OF_TRAIN, &err), &err);
 }
 
 static struct hsp_reshard_bind *reshard_at(const struct hsp_program *p, uint32_t k)

@@ -307,7 +307,7 @@ static void test_state_waits(void **state)
 static void expect_hang(const struct made *m, enum hsp_status want, const char *start)
 {
     struct hsp_err err = {0};
-    assert_status(hsp_deadlock_check(m->f.programs, m->f.n, false, &err), want);
+    assert_status(hsp_deadlock_check(m->f.programs, m->f.n, HSP_OF_TRAIN, &err), want);
     if (want != HSP_OK && strncmp(err.msg, start, strlen(start)) != 0) {
         fail_msg("message \"%s\"", err.msg);
     }
@@ -379,7 +379,7 @@ static void test_uneven_use(void **state)
     s->e[HSP_QUEUE_COMM][last - 1] = s->e[HSP_QUEUE_COMM][last];
     s->n[HSP_QUEUE_COMM] = last;
     struct hsp_err err = {0};
-    assert_status(hsp_deadlock_check(m.f.programs, m.f.n, false, &err), HSP_EINVAL);
+    assert_status(hsp_deadlock_check(m.f.programs, m.f.n, HSP_OF_TRAIN, &err), HSP_EINVAL);
     drop(&m);
 }
 

@@ -4,6 +4,7 @@ spmd_tests = \
   tests/unit/daemon/spmd/compile_test \
   tests/unit/daemon/spmd/deduce_test \
   tests/unit/daemon/spmd/device_schedule_test \
+  tests/unit/daemon/spmd/early_sums_test \
   tests/unit/daemon/spmd/explain_test \
   tests/unit/daemon/spmd/gather_place_test \
   tests/unit/daemon/spmd/infer_streams_test \
@@ -29,6 +30,7 @@ tests_unit_daemon_spmd_spmd_tests_SOURCES = \
   tests/unit/daemon/spmd/compile_test.c \
   tests/unit/daemon/spmd/deduce_test.c \
   tests/unit/daemon/spmd/device_schedule_test.c \
+  tests/unit/daemon/spmd/early_sums_test.c \
   tests/unit/daemon/spmd/explain_test.c \
   tests/unit/daemon/spmd/gather_place_test.c \
   tests/unit/daemon/spmd/infer_streams_test.c \

@@ -90,6 +90,54 @@ static struct hsp_reshard_bind *sums(struct fixture *f)
     return f->file.programs[0].bind.reshard;
 }
 
+/* The train schedule of a program with its second compute entry in two parts: a micro-batch's
+ * forward pass. Returns the first of them. */
+static struct hsp_sched_entry *parts(struct fixture *f, struct hsp_program *p)
+{
+    struct hsp_sched *e = &p->bind.early;
+    const struct hsp_sched *t = &p->bind.train;
+    for (int q = 0; q < HSP_N_QUEUES; q++) {
+        e->n[q] = t->n[q] + (q == HSP_QUEUE_COMPUTE);
+        e->e[q] = hsp_arena_array(f->arena, e->n[q], sizeof *e->e[q]);
+        for (uint32_t k = 0; k < t->n[q]; k++) {
+            bool behind = q == HSP_QUEUE_COMPUTE && k > 1;
+            e->e[q][k + behind] = t->e[q][k];
+            e->e[q][k + behind].wait += q == HSP_QUEUE_COMM && t->e[q][k].wait > 1;
+        }
+    }
+    struct hsp_sched_entry *one = &e->e[HSP_QUEUE_COMPUTE][1];
+    one[1] = one[0];
+    one[0].n = one[1].first = 3;
+    one[1].n = p->tpl.pieces[one->piece].n - 3;
+    return one;
+}
+
+static void parts_are_checked(void **state)
+{
+    struct fixture *f = *state;
+    struct hsp_err err = {0};
+    for (int k = 0; k < 8; k++) {
+        struct hsp_reshard_bind *r = sums(f);
+        struct hsp_program *p = &f->file.programs[0];
+        struct hsp_sched_entry *one = parts(f, p);
+        struct hsp_sched_entry *sum = p->bind.early.e[HSP_QUEUE_COMM];
+        sum[0].n = 2;
+        assert_ok(hsp_program_check(p, &err), &err);
+        r[1].bucket = 0;
+        switch (k) {
+        case 0: one[1].n++; break; /* beyond its piece */
+        case 1: one[1].first++; break;
+        case 2: one[1].micro++; break;
+        case 3: one[0].first = 1; break;
+        case 4: one[0].n = UINT32_MAX; break;
+        case 5: one[1].n = one[1].first = 0; break;             /* a whole one behind a part */
+        case 6: r[1].bucket = 1, sum[0].n = 1; break;           /* a part of a bucket */
+        default: p->bind.early.n[HSP_QUEUE_COMPUTE] = 2; break; /* half of a piece is all */
+        }
+        assert_int_not_equal(hsp_program_check(p, &err), HSP_OK);
+    }
+}
+
 static void buckets_round_trip(void **state)
 {
     struct fixture *f = *state;
@@ -97,8 +145,13 @@ static void buckets_round_trip(void **state)
     struct hsp_program_file g;
     struct hsp_buf text;
     (void)sums(f);
+    (void)parts(f, &f->file.programs[0]);
     assert_int_equal(hsp_program_file_encode(&f->file, &f->bytes), HSP_OK);
     assert_ok(hsp_program_file_decode(f->bytes.data, f->bytes.len, f->arena, &g, &err), &err);
+    assert_ptr_equal(hsp_binding_train(&g.programs[0].bind), &g.programs[0].bind.early);
+    assert_ptr_equal(hsp_binding_train(&g.programs[1].bind), &g.programs[1].bind.train);
+    assert_memory_equal(g.programs[0].bind.early.e[0], f->file.programs[0].bind.early.e[0],
+                        g.programs[0].bind.early.n[0] * sizeof(struct hsp_sched_entry));
     assert_true(g.programs[0].bind.buckets && g.programs[0].bind.reshard[1].bucket == 1);
     assert_false(g.ref->bind.buckets);
     hsp_buf_init(&text, 1 << 20);
@@ -121,7 +174,7 @@ static void without_buckets_the_form_is_the_old_one(void **state)
         assert_int_equal(hsp_binding_encode(&p->tpl, &p->bind, &b[k]), HSP_OK);
         assert_int_equal(b[k].data[4], k == 0 ? 7 : 6); /* the version behind the magic */
     }
-    assert_int_equal(b[0].len, b[1].len + 2 * sizeof(uint32_t));
+    assert_int_equal(b[0].len, b[1].len + 4 * sizeof(uint32_t)); /* two empty queues, too */
     struct hsp_binding back;
     assert_ok(hsp_binding_decode(b[1].data, b[1].len, &p->tpl, f->arena, &back, &err), &err);
     assert_false(back.buckets);
@@ -409,6 +462,7 @@ HSP_TEST_FILE(codec_test)
         cmocka_unit_test_setup_teardown(buckets_round_trip, setup, teardown),
         cmocka_unit_test_setup_teardown(without_buckets_the_form_is_the_old_one, setup, teardown),
         cmocka_unit_test_setup_teardown(buckets_are_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(parts_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(equal_structure_equal_digest, setup, teardown),
         cmocka_unit_test_setup_teardown(every_truncation_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(flipped_bytes_never_pass_unchecked, setup, teardown),
