@@ -182,6 +182,7 @@ int hsp_cmd_debug_bundle(struct hsp_ctl *ctl)
     st = st == HSP_OK ? hsp_buf_status(&tar) : st;
     if (st == HSP_OK) {
         st = hsp_file_write(path, tar.data, tar.len, 0600, &err);
+        err.code = st != HSP_OK ? HSP_EIO : HSP_OK; /* no object of hspmdd is missing */
     } else {
         st = hsp_err_set(&err, st, 0, "%s for the bundle",
                          st == HSP_ENOMEM ? "out of memory" : "more than 512 MiB");

@@ -199,7 +199,9 @@ static enum hsp_status job_folder(struct hsp_ctl *ctl, struct place *ret, struct
     if ((st == HSP_OK && job == NULL) || st == HSP_ENOENT) {
         st = hsp_err_set(err, HSP_ENOENT, 0, "no job %s; a folder is given with a /", ctl->pos[0]);
     } else if (st == HSP_OK && path[0] == '\0') {
-        st = hsp_err_set(err, HSP_ENOENT, 0, "job %s has no checkpoint.path", ctl->pos[0]);
+        st = hsp_err_set(err, HSP_ENOENT, 0,
+                         "job %s has no checkpoint.path; of a folder, give its path with a /",
+                         ctl->pos[0]);
     } else if (st == HSP_OK) {
         ret->dir = hsp_arena_printf(ctl->arena, "%s/%s", path, hsp_doc_text(job, "name"));
         ret->id = hsp_arena_printf(ctl->arena, "%.0f", hsp_doc_number(job, "id"));

@@ -18,6 +18,7 @@
 #include "daemon/planner/links.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/base/size.h"
+#include "proto/base/str.h"
 #include "proto/wire/msg.h"
 
 /* rows of plan_options */
@@ -405,6 +406,13 @@ int hsp_cmd_plan(struct hsp_ctl *ctl)
         rc = hsp_ctl_fail(ctl, &err);
     } else {
         v.job = l.job;
+        if (how.cluster_path == NULL && ctl->format == HSP_FORMAT_TABLE && draw == NULL) {
+            (void)fprintf(
+                ctl->msg,
+                "hspmdctl: the plan is for %u assumed CPU core%s: --cluster FILE describes "
+                "devices, --live asks hspmdd for its own\n",
+                cluster.n, hsp_s(cluster.n));
+        }
         rc = draw != NULL                     ? hsp_plan_schedule(ctl, &l, &planned, &cluster, draw)
              : ctl->format == HSP_FORMAT_JSON ? print_json(&v)
              : ctl->format == HSP_FORMAT_YAML ? print_yaml(&v)

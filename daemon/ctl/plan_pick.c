@@ -139,8 +139,9 @@ enum hsp_status hsp_pick_plan(struct hsp_arena *arena, const struct hsp_loaded *
         return st;
     }
     if (n < job->min) {
-        return hsp_err_set(err, HSP_EINFEASIBLE, 0, "the job needs %u device%s; %u %s there",
-                           job->min, hsp_s(job->min), n, n == 1 ? "is" : "are");
+        return hsp_err_set(err, HSP_EINFEASIBLE, 0,
+                           "job %s needs %u device%s (resources.min); %s has %u to plan with",
+                           job->name, job->min, hsp_s(job->min), how->cluster_path, n);
     }
     if (plan != NULL) {
         st = hsp_plan_adopt(l->g, &job->train, ret_cluster, &o, plan, arena, ret, err);

@@ -22,6 +22,9 @@ static enum hsp_status write_file(const struct hsp_program_file *f, const char *
         st = hsp_err_set(err, HSP_ELIMIT, 0, "%s: the programs are larger than 1 GiB", path);
     } else {
         st = hsp_file_write(path, b.data, b.len, 0644, err);
+        if (st == HSP_ENOENT) { /* a folder, and no object of hspmdd */
+            st = err->code = HSP_EIO;
+        }
     }
     hsp_buf_fini(&b);
     return st;

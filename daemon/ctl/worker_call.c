@@ -55,14 +55,17 @@ static bool in_path(void)
     return false;
 }
 
+static enum hsp_status not_here(const char *program, struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOENT, 0,
+                       "%s is not on this machine: install it, or run this on a worker", program);
+}
+
 enum hsp_status hsp_worker_find(struct hsp_err *err)
 {
     char program[PATH_MAX];
     find_program(program);
-    return strchr(program, '/') != NULL || in_path()
-               ? HSP_OK
-               : hsp_err_set(err, HSP_ENOENT, ENOENT, "%s cannot be started on this machine",
-                             program);
+    return strchr(program, '/') != NULL || in_path() ? HSP_OK : not_here(program, err);
 }
 
 /* Starts it with its standard output in the pipe whose other end is *ret_fd. */
@@ -88,8 +91,9 @@ static enum hsp_status start(const char *const *args, pid_t *ret_pid, int *ret_f
     (void)close(fd[1]);
     if (rc != 0) {
         (void)close(fd[0]);
-        enum hsp_status code = rc == ENOENT ? HSP_ENOENT : rc == ENOMEM ? HSP_ENOMEM : HSP_EIO;
-        return hsp_err_set(err, code, rc, "%s cannot be started on this machine", program);
+        return rc == ENOENT ? not_here(program, err)
+                            : hsp_err_set(err, rc == ENOMEM ? HSP_ENOMEM : HSP_EIO, rc,
+                                          "%s cannot be started on this machine", program);
     }
     *ret_fd = fd[0];
     return HSP_OK;

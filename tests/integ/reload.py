@@ -69,6 +69,8 @@ def worker_reload(c, name):
 def bundle(claim, c):
     """hspmdctl debug bundle: one tar that others can read."""
     path = os.path.join(claim.dir, "b.tar")
+    if c.ctl("debug", "bundle", "--file", path + "/nowhere/x", check=False).returncode != 1:
+        raise Failed("a bundle that cannot be written")
     c.ctl("debug", "bundle", "--file", path)
     with tarfile.open(path) as t:
         names = t.getnames()

@@ -232,6 +232,19 @@ static void plan_prints_who_gets_what(void **state)
     assert_true(sequences >= 12);
     assert_true(cJSON_GetObjectItem(o, "step_seconds")->valuedouble > 0);
     cJSON_Delete(o);
+    assert_string_equal(r->msg, "");
+    RUN(r, "plan", "@job.yaml");
+    assert_string_equal(r->msg, "hspmdctl: the plan is for 1 assumed CPU core: --cluster FILE "
+                                "describes devices, --live asks hspmdd for its own\n");
+    RUN(r, "compile", "@job.yaml", "-o", "@nowhere/x");
+    assert_int_equal(r->rc, HSP_EXIT_FAILED);
+    char many[1024];
+    (void)snprintf(many, sizeof many, "%sresources: {min: 4, max: 8}\n", job);
+    put(r, "many.yaml", many);
+    RUN(r, "plan", "@many.yaml", "-c", "@c.yaml");
+    assert_int_equal(r->rc, HSP_EXIT_IMPOSSIBLE);
+    assert_non_null(strstr(r->msg, "job tiny needs 4 devices (resources.min); "));
+    assert_non_null(strstr(r->msg, "/c.yaml has 3 to plan with\n"));
     RUN(r, "-otable", "plan", "-c", "@c.yaml", "@job.yaml");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     assert_non_null(strstr(r->out, "DEVICE"));
@@ -681,7 +694,8 @@ static void verify_refuses_what_it_cannot_read(void **state)
     assert_int_equal(setenv("PATH", r->dir, 1), 0);
     RUN(r, "verify", "@misfit.yaml"); /* without a worker nothing is compiled */
     assert_int_equal(r->rc, HSP_EXIT_NO_OBJECT);
-    assert_non_null(strstr(r->msg, "hspmd-worker cannot be started on this machine"));
+    assert_non_null(strstr(r->msg, "hspmd-worker is not on this machine: install it, or run "
+                                   "this on a worker\n"));
     put_worker(r, 0);
     RUN(r, "verify", "@misfit.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
