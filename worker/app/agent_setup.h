@@ -37,6 +37,7 @@ struct hsp_agent_request { /* of the command line */
     enum hsp_agent_wish wish;
     size_t n_set;
     const char *set[HSP_AGENT_SETS]; /* "KEY=VALUE", borrowed */
+    const char *kill_dir;            /* of executors, for tests (kill_point.h); NULL: none */
 };
 
 struct hsp_agent_setup {

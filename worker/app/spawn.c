@@ -66,6 +66,9 @@ static void build(const struct hsp_spawn_opts *o, int fd, struct arguments *a)
     if (o->audit_dir != NULL && o->audit_dir[0] != '\0') {
         add(a, "--audit", o->audit_dir);
     }
+    if (o->kill_dir != NULL) {
+        add(a, "--kill-points", o->kill_dir);
+    }
     add(a, "--log-level", o->log_level);
 }
 

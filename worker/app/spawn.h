@@ -27,6 +27,7 @@ struct hsp_spawn_opts { /* what an executor is told; texts are borrowed */
     int gpu_index; /* which GPU; -1: a CPU */
     uint32_t threads, heartbeat_ms;
     const char *audit_dir; /* NULL or "": none */
+    const char *kill_dir;  /* orders of tests (kill_point.h); NULL: none */
     const char *log_level;
     char *const *env;  /* its environment; NULL: ours */
     bool nccl_unknown; /* NCCL may have settings that are not in it */

@@ -209,7 +209,7 @@ void hsp_audit_instr(struct hsp_ex_epoch *e, uint32_t instr)
 {
     struct hsp_activity *a = &e->activity;
     const struct hsp_template *t = &running(e)->tpl;
-    if (t->instrs[instr].queue != HSP_QUEUE_COMPUTE) {
+    if (e->env->audit_dir == NULL || t->instrs[instr].queue != HSP_QUEUE_COMPUTE) {
         return;
     }
     a->record[a->n++] = (struct hsp_activity_record){

@@ -31,7 +31,8 @@ void hsp_audit_state(const struct hsp_ex_epoch *e, uint64_t version, bool begins
 void hsp_audit_memory(const struct hsp_ex_epoch *e);
 
 /* Notes that compute instruction @instr is done; for the engine's `traced` hook. Instructions of
- * the other queue are passed over. A write that fails ends the notes, nothing else. */
+ * the other queue are passed over. A write that fails ends the notes, nothing else. Nothing without
+ * an audit folder. */
 void hsp_audit_instr(struct hsp_ex_epoch *e, uint32_t instr);
 
 #endif

@@ -46,6 +46,7 @@ struct hsp_exec_env {
     atomic_uint on_device; /* epochs that have memory of the device */
     uint64_t connect_ms;   /* for a mesh to stand */
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
+    const char *kill_dir;  /* orders of tests (kill_point.h); NULL: none */
     atomic_uint writing;   /* checkpoints being written */
     struct hsp_disk_threads disks;
     uint32_t disk_ms; /* for a file system to answer; 0: HSP_DISK_MS */

@@ -14,6 +14,7 @@
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_sources.h"
 #include "worker/executor/epoch_twins.h"
+#include "worker/executor/kill_point.h"
 
 #define ROW_HEAD 16
 
@@ -269,18 +270,21 @@ enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
     enum hsp_status st =
         msg != NULL ? hsp_epoch_share_step(e, CHANNEL_STEP, err) : hsp_err_nomem(err, "copies");
     bool equal = true;
+    hsp_kill_point(e, HSP_KILL_COPY_BEFORE, version);
     st = st == HSP_OK ? send_copies(e, version, msg, err) : st;
     st = st == HSP_OK ? send_sum(e, version, err) : st;
     for (uint32_t i = 0; st == HSP_OK && i < e->n_copies; i++) {
         st = receive_copy(e, &e->copies[i], version, msg, err);
     }
     st = st == HSP_OK ? take_sums(e, version, &equal, err) : st;
+    hsp_kill_point(e, HSP_KILL_COPY_IN, version);
     for (uint32_t i = 0; st == HSP_OK && i < e->n_copies; i++) {
         st = confirm_copy(e, &e->copies[i], version, equal, err);
     }
     if (st == HSP_OK) {
         st = await_acks(e, version, err);
     }
+    hsp_kill_point(e, HSP_KILL_COPY_AFTER, version);
     free(msg);
     return st;
 }

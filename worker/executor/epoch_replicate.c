@@ -20,6 +20,7 @@
 #include "worker/executor/epoch_trace.h"
 #include "worker/executor/epoch_transfer.h"
 #include "worker/executor/epoch_twins.h"
+#include "worker/executor/kill_point.h"
 #include "worker/executor/step_share.h"
 
 static void note_work(struct hsp_ex_epoch *e, enum hsp_keeper_work w)
@@ -87,12 +88,15 @@ static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, stru
 static enum hsp_status seal(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     int64_t begin = hsp_clock_ns();
+    hsp_kill_point(e, HSP_KILL_SEAL_BEFORE, version);
     enum hsp_status st = hsp_epoch_device_save(e, version, err);
     int64_t copied = hsp_clock_ns();
     st = st == HSP_OK ? check_read(e, version - 1, err) : st;
+    hsp_kill_point(e, HSP_KILL_SEAL_IN, version);
     if (st == HSP_OK) {
         hsp_epoch_twins_seal(e, version);
     }
+    hsp_kill_point(e, HSP_KILL_SEAL_AFTER, version);
     e->seals.n++;
     e->seals.copy_ns += copied - begin;
     e->seals.seal_ns += hsp_clock_ns() - copied;

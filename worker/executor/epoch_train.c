@@ -20,6 +20,7 @@
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_trace.h"
 #include "worker/executor/epoch_twins.h"
+#include "worker/executor/kill_point.h"
 #include "worker/executor/step_log.h"
 
 #define FLAG_CHECKPOINT 1u /* of rank 0's vote record: write the version of this vote */
@@ -49,6 +50,7 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     e->want_checkpoint = false;
     (void)pthread_mutex_unlock(&e->lock);
     mine->state = st == HSP_OK ? hsp_epoch_twins_sum(e, mine->step) : 0;
+    hsp_kill_vote(e, mine);
     return st;
 }
 
@@ -87,6 +89,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
 {
     struct hsp_ex_epoch *e = ctx;
     int64_t now = hsp_clock_ns();
+    hsp_kill_point(e, v->armed != 0 ? HSP_KILL_ARM_AFTER : HSP_KILL_VOTE_AFTER, v->step);
     if (!hsp_vote_state_agrees(all, n)) { /* nothing of this vote counts */
         return hsp_epoch_twins_settle(e, v->step, err);
     }
@@ -100,6 +103,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     /* All have sealed v->step and its copies are confirmed: no recovery asks for the one before. */
     hsp_segment_unseal(e->seg[1 - hsp_slot_of(&e->slots, e->seg, v->step)]);
     note_metrics(e, v, seconds, sequence);
+    hsp_kill_point(e, HSP_KILL_UPDATE_BEFORE, v->step);
     return HSP_OK;
 }
 
@@ -109,6 +113,7 @@ static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp
 {
     struct hsp_ex_epoch *e = ctx;
     (void)err;
+    hsp_kill_point(e, HSP_KILL_UPDATE_AFTER, w->version);
     (void)pthread_mutex_lock(&e->lock);
     e->dev.newest = *w;
     e->written = w->version;
@@ -124,6 +129,7 @@ static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool ev
     (void)eval;
     (void)err;
     hsp_audit_instr(ctx, instr);
+    hsp_kill_instr(ctx, instr);
     return HSP_OK;
 }
 
@@ -142,6 +148,7 @@ static void tell_arithmetic(const struct hsp_ex_epoch *e)
 
 static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
+    bool traces = e->env->audit_dir != NULL || e->env->kill_dir != NULL;
     struct hsp_engine_opts o = {.program = &e->prog,
                                 .shorter = e->shorter,
                                 .n_shorter = e->pkg.n_shorter,
@@ -159,7 +166,7 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
                                           .passed = passed,
                                           .sealed = sealed,
                                           .ended = hsp_epoch_is_over,
-                                          .traced = e->env->audit_dir != NULL ? traced : NULL}};
+                                          .traced = traces ? traced : NULL}};
     struct hsp_engine *engine = NULL;
     tell_arithmetic(e);
     enum hsp_status st = hsp_engine_open(&o, &engine, err);

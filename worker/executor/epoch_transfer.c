@@ -24,6 +24,7 @@
 #include "worker/executor/epoch_damage.h"
 #include "worker/executor/epoch_sources.h"
 #include "worker/executor/epoch_verify.h"
+#include "worker/executor/kill_point.h"
 #include "worker/state/segment_dir.h"
 
 #define CHANNEL_ROWS 32 /* of the mesh of the move; epoch_copies.c has smaller ones */
@@ -634,6 +635,7 @@ enum hsp_status hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version
 {
     struct hsp_state_segment *to = hsp_epoch_home_take(e, version); /* NULL: no member */
     bool there = to != NULL && hsp_segment_version(to) == version;
+    hsp_kill_point(e, HSP_KILL_FETCH_BEFORE, version);
     enum hsp_status st = fetch_new(e, version, err);
     struct hsp_epoch_fetch *f = e->fetch;
     if (st == HSP_OK) {
@@ -656,11 +658,13 @@ enum hsp_status hsp_epoch_fetch_rest(struct hsp_ex_epoch *e, uint64_t version,
 {
     struct hsp_epoch_fetch *f = e->fetch;
     int64_t begin = hsp_clock_ns();
+    hsp_kill_point(e, HSP_KILL_FETCH_IN, version);
     enum hsp_status st = run_rest(f, err);
     int64_t end = hsp_clock_ns();
     if (st == HSP_OK && f->to != NULL) {
         seal(f, version);
     }
+    hsp_kill_point(e, HSP_KILL_FETCH_AFTER, version);
     ret->optimizer_ms = (double)(end - begin) * 1e-6;
     ret->seal_ms = (double)(hsp_clock_ns() - end) * 1e-6;
     if (st == HSP_OK) {

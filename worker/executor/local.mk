@@ -31,6 +31,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/folder_fault.c worker/executor/folder_fault.h \
   worker/executor/folder_mark.c worker/executor/folder_mark.h \
   worker/executor/heartbeat.c worker/executor/heartbeat.h \
+  worker/executor/kill_point.c worker/executor/kill_point.h \
   worker/executor/nccl_log.c worker/executor/nccl_log.h \
   worker/executor/reaper.c worker/executor/reaper.h \
   worker/executor/step_gather.c worker/executor/step_gather.h \

@@ -102,11 +102,13 @@ enum hsp_status __wrap_hsp_spawn_executor(const struct hsp_spawn_opts *o, struct
 
 static void run(const char *expected)
 {
+    static const struct hsp_agent_request request;
     struct hsp_agent_setup *u = calloc(1, sizeof *u);
     struct hsp_logger *log = hsp_log_new(open("/dev/null", O_WRONLY | O_CLOEXEC), HSP_LOG_ERROR);
     assert_non_null(u);
     hsp_buf_init(&trace, 1 << 16);
     hsp_agent_defaults(&u->machine);
+    u->request = &request;
     u->cfg.n_devices = 2;
     for (uint32_t i = 0; i < 2; i++) {
         u->cfg.devices[i].kind = u->device[i].kind = "cpu";

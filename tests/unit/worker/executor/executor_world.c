@@ -88,6 +88,7 @@ static void spawn(struct xw_world *w, int dev)
                                       .speed = w->speed > 0 ? w->speed : 1,
                                       .mem_bytes = 1 << 30,
                                       .threads = 1,
+                                      .kill_dir = w->kills,
                                       .heartbeat_ms = BEAT_MS,
                                       .log = w->log == NULL ? hsp_log_new(2, HSP_LOG_WARN)
                                                             : hsp_log_new(log, HSP_LOG_INFO)};

@@ -30,7 +30,8 @@ struct xw_world {
     struct hsp_arena *arena;
     const struct hsp_job_spec *job;
     struct hsp_graph *graph;
-    const char *log; /* file to which executors write what they log, NULL: warnings, to stderr */
+    const char *kills; /* folder of orders to executors (kill_point.h), NULL: none */
+    const char *log;   /* file to which executors write what they log, NULL: warnings, to stderr */
     struct xw_process ex[XW_MAX_DEV];
     double
         speed; /* of executors started from now on, 0: 1; so that steps last while epochs are prepared */

@@ -24,6 +24,7 @@ executor_tests = \
   tests/unit/worker/executor/executor_trace_test \
   tests/unit/worker/executor/folder_fault_test \
   tests/unit/worker/executor/heartbeat_test \
+  tests/unit/worker/executor/kill_point_test \
   tests/unit/worker/executor/nccl_log_test \
   tests/unit/worker/executor/reaper_test \
   tests/unit/worker/executor/restore_test \
@@ -56,6 +57,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/executor_trace_test.c \
   tests/unit/worker/executor/folder_fault_test.c \
   tests/unit/worker/executor/heartbeat_test.c \
+  tests/unit/worker/executor/kill_point_test.c \
   tests/unit/worker/executor/nccl_log_test.c \
   tests/unit/worker/executor/reaper_test.c \
   tests/unit/worker/executor/restore_test.c \

@@ -1,0 +1,56 @@
+/* Ends this process at a named point of an epoch, for tests of recoveries.
+ *
+ * Role:    called at each point at which a death has consequences of its own. Without the option
+ *          --kill-points DIR, which no help names, nothing happens.
+ * Purity:  shell (files, signals).
+ * Threads: any thread of an epoch.
+ * Format:  an order is the file DIR/RANK with one line "POINT FROM WHO MS", for example
+ *          "seal.in 40 executor 0". The rank is that in the epoch, a keeper's too. FROM: least step
+ *          of votes and updates, least version of all else. WHO: executor, or agent, which is
+ *          killed first. MS: for so long, 10000 at most, the thread stays at the point before it
+ *          kills; the other threads go on. Whoever takes an order deletes it and writes DIR/RANK.hit:
+ *          "POINT STEP EPOCH NODE". A file that is no order is left alone,
+ *          and an epoch that is over takes none.
+ */
+#ifndef HSP_KILL_POINT_H
+#define HSP_KILL_POINT_H
+#include <stdint.h>
+
+struct hsp_ex_epoch;
+struct hsp_vote_record;
+
+/* X(name, text) */
+#define HSP_KILL_MAP(X)                                                            \
+    X(VOTE_BEFORE, "vote.before")     /* the record is made and not sent */        \
+    X(VOTE_IN, "vote.in")             /* sent to all but the last of the others */ \
+    X(VOTE_AFTER, "vote.after")       /* all records are here */                   \
+    X(UPDATE_BEFORE, "update.before") /* the vote has passed and is reported */    \
+    X(UPDATE_IN, "update.in")         /* a part of the state is written */         \
+    X(UPDATE_AFTER, "update.after")   /* the new version is written */             \
+    X(SEAL_BEFORE, "seal.before")                                                  \
+    X(SEAL_IN, "seal.in") /* the version is in its segment, without a seal */      \
+    X(SEAL_AFTER, "seal.after")                                                    \
+    X(COPY_BEFORE, "copy.before")                                                  \
+    X(COPY_IN, "copy.in") /* copies for others are here, without a seal */         \
+    X(COPY_AFTER, "copy.after")                                                    \
+    X(FETCH_BEFORE, "fetch.before") /* of a switch or a recovery */                \
+    X(FETCH_IN, "fetch.in")         /* the weights are here */                     \
+    X(FETCH_AFTER, "fetch.after")   /* all of the state is here, sealed */         \
+    X(ARM_BEFORE, "arm.before")     /* vote.before of a record that is armed */    \
+    X(ARM_IN, "arm.in")             /* vote.in of such a record */                 \
+    X(ARM_AFTER, "arm.after")       /* all records are here, and all are armed */
+
+enum hsp_kill_place {
+#define X(name, text) HSP_KILL_##name,
+    HSP_KILL_MAP(X)
+#undef X
+};
+
+/* Ends this process if it is ordered to, at @point of @step. */
+void hsp_kill_point(struct hsp_ex_epoch *e, enum hsp_kill_place point, uint64_t step);
+/* The points before and in a vote; @mine is what would be sent. By its thread. */
+void hsp_kill_vote(struct hsp_ex_epoch *e, const struct hsp_vote_record *mine);
+/* The point in an update, behind instruction @instr of the program that runs. */
+void hsp_kill_instr(struct hsp_ex_epoch *e, uint32_t instr);
+
+#endif
