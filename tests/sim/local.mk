@@ -27,6 +27,11 @@ tests_sim_adopt_test_SOURCES = tests/sim/adopt_test.c $(SIM_STORY)
 tests_sim_adopt_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)
 check_PROGRAMS += tests/sim/stores_test tests/sim/unwell_test tests/sim/random tests/sim/stories_test
 TESTS += tests/sim/stores_test tests/sim/unwell_test tests/sim/random tests/sim/stories_test
+check_PROGRAMS += tests/sim/due_model_test
+TESTS += tests/sim/due_model_test
+tests_sim_due_model_test_SOURCES = tests/sim/due_model_test.c tests/sim/due_model.h tests/sim/due_loss.c \
+  tests/sim/due_run.c tests/sim/due_step.c tests/sim/due_store.c
+tests_sim_due_model_test_LDADD = $(TEST_LIBS) $(BASE_LIBS)
 tests_sim_stores_test_SOURCES = tests/sim/stores_test.c $(SIM_STORY)
 tests_sim_stores_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)
 tests_sim_unwell_test_SOURCES = tests/sim/unwell_test.c $(SIM_STORY)
