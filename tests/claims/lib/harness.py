@@ -221,6 +221,7 @@ class Cluster:
         self.workers = {}
         self.holders = set()
         self.worker_config = {}
+        self.worker_options = []  # of the command line
         self.logs = {}
 
     def state_folder(self):
@@ -302,7 +303,7 @@ class Cluster:
         config.update(self.worker_config, **more)
         with open(conf, "w") as f:
             json.dump(config, f)
-        self.workers[name] = self.spawn(name, [prog("hspmd-worker"), "--config", conf])
+        self.workers[name] = self.spawn(name, [prog("hspmd-worker"), "--config", conf, *self.worker_options])
         if wait:
             wait_for("node %s to be ready" % name, lambda: self.node_state(name) == "ready", 30)
 
