@@ -363,6 +363,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     } else if (j->have_result) {
         hsp_ci_attempt_begin(c, j, hsp_ci_adopt_result(c, j), mode, from, version);
     } else if (j->ticket == 0) {
+        j->detect_ms = started ? j->detect_ms : c->now_ms; /* it may have waited for devices */
         ask_for_plan(c, j, dev, n, started);
     }
 }

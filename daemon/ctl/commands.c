@@ -9,6 +9,7 @@
 #include "daemon/ctl/cmd_feed.h"
 #include "daemon/ctl/cmd_help.h"
 #include "daemon/ctl/cmd_job.h"
+#include "daemon/ctl/cmd_node.h"
 #include "daemon/ctl/cmd_plan.h"
 #include "daemon/ctl/cmd_show.h"
 #include "daemon/ctl/cmd_status.h"

@@ -11,6 +11,7 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/cmd_feed.c daemon/ctl/cmd_feed.h \
   daemon/ctl/cmd_help.c daemon/ctl/cmd_help.h \
   daemon/ctl/cmd_job.c daemon/ctl/cmd_job.h \
+  daemon/ctl/cmd_node.c daemon/ctl/cmd_node.h \
   daemon/ctl/cmd_plan.c daemon/ctl/cmd_plan.h \
   daemon/ctl/cmd_show.c daemon/ctl/cmd_show.h \
   daemon/ctl/cmd_status.c daemon/ctl/cmd_status.h \

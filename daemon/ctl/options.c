@@ -58,6 +58,7 @@ static enum hsp_status unknown(const struct parse *p, const char *word, bool is_
     if (is_long) {
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
         near = hsp_str_nearest(name, names, n);
+        near = near != NULL && 2 * hsp_edit_distance(name, near) < strlen(name) ? near : NULL;
     }
     return hsp_err_set(p->err, HSP_EINVAL, 0, "unknown option %s%s%s%s", word,
                        near != NULL ? ", did you mean --" : "", near != NULL ? near : "",

@@ -26,6 +26,7 @@ void hsp_net_defaults(struct hsp_net_config *ret)
         .handshake_ms = 10000,
         .frame_ms = 60000,
         .flush_ms = 2000,
+        .kept_ms = 500,                   /* the end of TLS and HELLO come over a slow link */
         .queue_bytes = (size_t)128 << 20, /* a frame with the largest blob, and one behind it */
         .queue_frames = 4096,
     };

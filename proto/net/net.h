@@ -80,13 +80,14 @@ struct hsp_net_config {
     uint32_t frame_ms;              /* a frame that has begun is whole by then */
     uint32_t idle_ms;               /* without a byte; 0: for ever */
     uint32_t flush_ms;              /* hsp_net_drop with flush */
+    uint32_t kept_ms;               /* a stranger with a key keeps its place so long for certain */
     size_t queue_bytes;             /* per connection, sent and not yet taken by the kernel */
     uint32_t queue_frames;
     struct hsp_net_keys keys;
     bool clear_loopback; /* without keys TCP is served and dialled on loopback: for tests */
 };
 /* No places yet, frame.h's limits, 10 s, 60 s, no idle
- * limit, 2 s, 128 MiB, 4096 frames, no keys, no clear TCP. */
+ * limit, 2 s, 0.5 s, 128 MiB, 4096 frames, no keys, no clear TCP. */
 void hsp_net_defaults(struct hsp_net_config *ret);
 /* The length of a table with a place for each connection there may be (hsp_net_slot). */
 uint32_t hsp_net_table_size(const struct hsp_net_config *cfg);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,8 +91,8 @@ static void refuse_accepted(struct hsp_net *n, struct net_listener *l, const str
     }
 }
 
-/* A caller has come, and perhaps takes the place of another one. */
-static void arrive(struct net_conn *c, bool local, struct hsp_source from)
+/* A caller has come, and perhaps takes the place of another one. False: it is sent away itself. */
+static bool arrive(struct net_conn *c, bool local, struct hsp_source from)
 {
     enum hsp_net_pool pool = local ? HSP_POOL_VISITORS : HSP_POOL_STRANGERS;
     struct net_conn *victim = hsp_net_pool_arrive(c, pool, from);
@@ -100,11 +101,15 @@ static void arrive(struct net_conn *c, bool local, struct hsp_source from)
         struct hsp_err e;
         uint32_t places = c->net->cfg.places[pool];
         (void)hsp_err_set(&e, HSP_ELIMIT, 0,
-                          "a newer caller takes its place: %u callers at most, %u from one %s, may "
-                          "be silent",
+                          victim == c
+                              ? "all places are taken by callers that have just proved a key; it "
+                                "may call again: %u callers at most, %u from one %s, may wait"
+                              : "a newer caller takes its place: %u callers at most, %u from one "
+                                "%s, may be silent",
                           places, hsp_strangers_share(places), local ? "user" : "address");
         hsp_net_conn_fail(victim, &e);
     }
+    return victim != c;
 }
 
 static void take_caller(struct net_listener *l)
@@ -149,8 +154,9 @@ static void take_caller(struct net_listener *l)
         hsp_net_conn_fail(c, &e);
         return;
     }
-    arrive(c, l->local, from);
-    hsp_net_conn_start(c);
+    if (arrive(c, l->local, from)) {
+        hsp_net_conn_start(c);
+    }
 }
 
 /* libuv asks for more callers until none is waiting: a crowd would have the loop for itself. Behind
@@ -250,6 +256,16 @@ static int bind_local(struct hsp_net *n, struct net_listener *l, const struct hs
     return r;
 }
 
+/* Who calls speaks first. The kernel keeps a caller to itself until its first bytes are there, or a
+ * second is over: callers that say nothing take no place from those who speak. Works without. */
+static void defer_silent(struct net_listener *l)
+{
+    uv_os_fd_t fd;
+    if (uv_fileno(&l->h.any, &fd) == 0) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &(int){1}, sizeof(int));
+    }
+}
+
 static int bind_tcp(struct hsp_net *n, struct net_listener *l, const struct hsp_addr *a)
 {
     struct sockaddr_storage sa;
@@ -271,6 +287,9 @@ static int bind_tcp(struct hsp_net *n, struct net_listener *l, const struct hsp_
         uint16_t port = ntohs(v6 ? ((const struct sockaddr_in6 *)&sa)->sin6_port
                                  : ((const struct sockaddr_in *)&sa)->sin_port);
         (void)snprintf(l->name, sizeof l->name, v6 ? "[%s]:%u" : "%s:%u", host, port);
+        if (n->tls != NULL) {
+            defer_silent(l);
+        }
     }
     return r;
 }

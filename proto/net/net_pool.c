@@ -47,7 +47,12 @@ struct net_conn *hsp_net_pool_arrive(struct net_conn *c, enum hsp_net_pool pool,
 {
     struct hsp_net *n = c->net;
     struct net_pool *p = &n->pool[pool];
-    uint32_t i = hsp_strangers_victim(p->list, p->n, n->cfg.places[pool], &from);
+    uint64_t now = uv_now(n->loop), kept = n->cfg.kept_ms;
+    uint32_t i = hsp_strangers_victim(p->list, p->n, n->cfg.places[pool], &from,
+                                      now > kept ? now - kept : 0);
+    if (i == HSP_NEWCOMER) {
+        return c;
+    }
     struct net_conn *victim = i != HSP_NO_STRANGER ? p->who[i] : NULL;
     p->list[p->n] = (struct hsp_stranger){.from = from, .since = n->n_arrived++};
     p->who[p->n] = c;
@@ -60,8 +65,8 @@ struct net_conn *hsp_net_pool_arrive(struct net_conn *c, enum hsp_net_pool pool,
 void hsp_net_pool_proved(struct net_conn *c)
 {
     const struct net_pool *p = pool_of(c);
-    if (p != NULL && p->list != NULL) {
-        p->list[c->at].proved = true;
+    if (p != NULL && p->list != NULL && p->list[c->at].proved_ms == 0) {
+        p->list[c->at].proved_ms = uv_now(c->net->loop);
     }
 }
 

@@ -16,10 +16,10 @@ void hsp_net_pools_fini(struct hsp_net *n);
 /* Moves @c into a pool. False: it is full, and @c stays where it is. */
 bool hsp_net_pool_join(struct net_conn *c, enum hsp_net_pool pool);
 /* Puts @c, which is in no pool, among the strangers of @pool. Returns whose place it takes, which
- * the caller has to end; NULL: nobody's. */
+ * the caller has to end; NULL: nobody's; @c: it finds none, and is in no pool. */
 struct net_conn *hsp_net_pool_arrive(struct net_conn *c, enum hsp_net_pool pool,
                                      struct hsp_source from);
-/* @c holds a key. Harmless for who is no stranger. */
+/* @c holds a key. Harmless when repeated, and for who is no stranger. */
 void hsp_net_pool_proved(struct net_conn *c);
 /* Harmless for who is in no pool. */
 void hsp_net_pool_leave(struct net_conn *c);

@@ -68,7 +68,6 @@ static void opened(struct net_conn *c)
     c->state = NET_OPEN;
     if (c->tls != NULL) {
         c->peer.role = hsp_tls_role(c->tls);
-        hsp_net_pool_proved(c);
     }
     if (c->dialled) {
         /* Who dials speaks first: how long the answer takes is the caller's business. */
@@ -96,6 +95,9 @@ static void on_cipher(struct net_conn *c, const uint8_t *data, size_t len, uint6
         st = hsp_tls_handshake(c->tls, &e);
         if (st == HSP_EAUTH && !c->dialled) {
             c->peer.role = hsp_tls_claimed(c->tls); /* for on_refuse */
+        }
+        if (hsp_tls_proved(c->tls)) {
+            hsp_net_pool_proved(c);
         }
         hsp_net_conn_pump(c); /* also the alert that tells the peer why */
         if (st == HSP_OK && c->state == NET_TLS) {

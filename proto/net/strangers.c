@@ -40,7 +40,7 @@ static bool same(const struct hsp_source *a, const struct hsp_source *b)
 /* Whether @a goes before @b. */
 static bool sooner(const struct hsp_stranger *a, const struct hsp_stranger *b)
 {
-    return a->proved != b->proved ? b->proved : a->since < b->since;
+    return a->proved_ms != b->proved_ms ? a->proved_ms < b->proved_ms : a->since < b->since;
 }
 
 uint32_t hsp_strangers_share(uint32_t places)
@@ -49,7 +49,7 @@ uint32_t hsp_strangers_share(uint32_t places)
 }
 
 uint32_t hsp_strangers_victim(const struct hsp_stranger *s, uint32_t n, uint32_t places,
-                              const struct hsp_source *from)
+                              const struct hsp_source *from, uint64_t new_ms)
 {
     uint32_t n_same = 0, of_same = HSP_NO_STRANGER, of_all = HSP_NO_STRANGER;
     for (uint32_t i = 0; i < n; i++) {
@@ -64,5 +64,8 @@ uint32_t hsp_strangers_victim(const struct hsp_stranger *s, uint32_t n, uint32_t
             of_same = i;
         }
     }
-    return n_same >= hsp_strangers_share(places) ? of_same : n >= places ? of_all : HSP_NO_STRANGER;
+    uint32_t victim = n_same >= hsp_strangers_share(places) ? of_same
+                      : n >= places                         ? of_all
+                                                            : HSP_NO_STRANGER;
+    return victim != HSP_NO_STRANGER && s[victim].proved_ms > new_ms ? HSP_NEWCOMER : victim;
 }

@@ -2,8 +2,11 @@
  *
  * A source may have a quarter of the places. A caller from a source with fewer takes a free place,
  * or that of the oldest of all; one from a source with so many takes that of the oldest from there.
- * Whoever has proved a key goes last. Example: 1024 places; 2000 callers of one host connect and
- * say nothing. They hold 256 places. An agent of that host connects: the oldest of them goes.
+ * Callers that have proved a key go last, and never while the proof is new: the newer caller is
+ * sent away instead, and may call again. Without that rule a crowd of agents that comes back at
+ * once throws itself out for ever, each in the middle of its handshake. Example: 1024 places; 2000
+ * callers of one host connect and say nothing. They hold 256 places. An agent of that host
+ * connects: the oldest of them goes.
  *
  * Role:   proto/net for its listeners, daemon/app/http for its own.
  * Purity: pure.
@@ -15,6 +18,7 @@
 #include <stdint.h>
 
 #define HSP_NO_STRANGER UINT32_MAX
+#define HSP_NEWCOMER    (UINT32_MAX - 1)
 
 /* Where callers come from, as far as they cannot choose it: an IPv4 address, the first 64 bits of
  * an IPv6 address (a host has them all), a user of this host. */
@@ -24,8 +28,8 @@ struct hsp_source {
 };
 struct hsp_stranger {
     struct hsp_source from;
-    bool proved;    /* holds a key */
-    uint64_t since; /* order of arrival */
+    uint64_t since;     /* order of arrival */
+    uint64_t proved_ms; /* when it proved that it holds a key; 0: not yet */
 };
 
 struct hsp_source hsp_source_of_ip(const struct sockaddr *sa);
@@ -35,9 +39,10 @@ uint64_t hsp_source_number(const struct hsp_source *s);
 
 /* Most places of one source. */
 uint32_t hsp_strangers_share(uint32_t places);
-/* The index of the stranger whose place a caller @from takes; HSP_NO_STRANGER: there is room.
+/* The index of the stranger whose place a caller @from takes; HSP_NO_STRANGER: there is room;
+ * HSP_NEWCOMER: all who could go proved a key after @new_ms, and the caller itself has to go.
  * @n > 0 or @places > 0. */
 uint32_t hsp_strangers_victim(const struct hsp_stranger *s, uint32_t n, uint32_t places,
-                              const struct hsp_source *from);
+                              const struct hsp_source *from, uint64_t new_ms);
 
 #endif

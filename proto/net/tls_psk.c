@@ -360,6 +360,13 @@ enum hsp_net_role hsp_tls_role(const struct hsp_tls *t)
     return SSL_is_init_finished(t->ssl) ? t->role : HSP_ROLE_NONE;
 }
 
+/* The first message ends with a code made with the key (RFC 8446, 4.2.11.2: the binder). OpenSSL
+ * takes the session up when that is right. */
+bool hsp_tls_proved(const struct hsp_tls *t)
+{
+    return SSL_session_reused(t->ssl) == 1;
+}
+
 enum hsp_net_role hsp_tls_claimed(const struct hsp_tls *t)
 {
     return SSL_is_init_finished(t->ssl) ? HSP_ROLE_NONE : t->role;

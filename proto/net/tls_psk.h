@@ -71,6 +71,9 @@ enum hsp_status hsp_tls_handshake(struct hsp_tls *t, struct hsp_err *err);
 /* Of a server whose handshake has failed: WORKER or ADMIN, whose key the client says it holds, and
  * holds another. NONE: it has not come so far. */
 enum hsp_net_role hsp_tls_claimed(const struct hsp_tls *t);
+/* Of a server: the client holds the key that it named. True from its first message on, which who
+ * has recorded it may repeat; the end of the handshake proves more. */
+bool hsp_tls_proved(const struct hsp_tls *t);
 enum hsp_net_role hsp_tls_role(const struct hsp_tls *t); /* NONE before the handshake is done */
 /* Bytes have come that hsp_tls_read has not looked at. */
 bool hsp_tls_more(const struct hsp_tls *t);

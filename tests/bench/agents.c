@@ -33,9 +33,17 @@
 #define WHEEL        1024u /* places of TICK_MS: more than BEAT_MS + 2 JITTER_MS */
 #define PAUSE_MS     250u
 #define PAUSE_MAX_MS 2000u
-#define BURST \
-    5u /* connections begun in one tick: all come from one address, which has few places */
-#define NONE UINT32_MAX
+#define BURST        5u /* first calls begun in one tick */
+#define NONE         UINT32_MAX
+/* Connections of a host: its sweep begins those that are due every 25 ms. In one table of all they
+ * would begin a thousand at a time. */
+#define HOST 768u
+
+struct host {
+    struct load *load;
+    struct hsp_net *net;
+    uint32_t *by_slot; /* the agent that has the connection */
+};
 
 struct agent {
     uint32_t conn, next; /* next at the same place of the wheel */
@@ -51,12 +59,12 @@ struct load {
     uv_loop_t loop;
     uv_timer_t tick;
     uv_signal_t signal[3];
-    struct hsp_net *net;
+    struct host *host; /* the agents are dealt out to them */
+    uint32_t n_hosts, n_open_hosts;
     const char *address, *key; /* @key: file of the worker key, NULL none */
     uint64_t seed;
     uint32_t n, n_silent, n_lose;
     struct agent *agent;
-    uint32_t *by_slot; /* of the connection */
     uint32_t wheel[WHEEL];
     uint64_t place, start_ms; /* ticks done */
     uint32_t next_dial, n_joined, n_dead_silent, n_waiting;
@@ -86,10 +94,16 @@ static uint32_t index_of(const struct load *l, const struct agent *a)
     return (uint32_t)(a - l->agent);
 }
 
+static struct host *host_of(const struct load *l, const struct agent *a)
+{
+    return &l->host[index_of(l, a) % l->n_hosts];
+}
+
 static void put(struct load *l, struct agent *a, const struct hsp_msg *m)
 {
     struct hsp_err err;
-    (void)hsp_net_send_msg(l->net, a->conn, m, &l->body, &err); /* on_close tells of what is lost */
+    (void)hsp_net_send_msg(host_of(l, a)->net, a->conn, m, &l->body,
+                           &err); /* on_close tells of what is lost */
 }
 
 /* ---- beats ---- */
@@ -125,13 +139,13 @@ static void beat(struct load *l, struct agent *a)
 static void dial(struct load *l, struct agent *a)
 {
     struct hsp_err err;
-    const struct hsp_net_dial d = {
-        .address = l->address, .role = HSP_ROLE_WORKER, .pause_ms = 100, .pause_max_ms = 1000};
-    if (hsp_net_dial_start(l->net, &d, &a->conn, &err) != HSP_OK) {
+    struct host *h = host_of(l, a);
+    const struct hsp_net_dial d = {.address = l->address, .role = HSP_ROLE_WORKER};
+    if (hsp_net_dial_start(h->net, &d, &a->conn, &err) != HSP_OK) {
         (void)fprintf(stderr, "agents: %s\n", err.msg);
         exit(EXIT_FAILURE);
     }
-    l->by_slot[hsp_net_slot(a->conn)] = index_of(l, a);
+    h->by_slot[hsp_net_slot(a->conn)] = index_of(l, a);
 }
 
 /* As an agent does: the pause is doubled until it has joined. */
@@ -297,26 +311,28 @@ static void answer(struct load *l, struct agent *a, const struct hsp_msg *m)
 
 /* ---- connections ---- */
 
-static struct agent *of_conn(struct load *l, uint32_t conn)
+static struct agent *of_conn(const struct host *h, uint32_t conn)
 {
-    uint32_t at = l->by_slot[hsp_net_slot(conn)];
+    struct load *l = h->load;
+    uint32_t at = h->by_slot[hsp_net_slot(conn)];
     return at != NONE && l->agent[at].conn == conn ? &l->agent[at] : NULL;
 }
 
 static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
 {
-    struct load *l = ctx;
-    struct agent *a = of_conn(l, conn);
+    const struct host *h = ctx;
+    struct agent *a = of_conn(h, conn);
     (void)peer;
     if (a != NULL) {
-        hello(l, a);
+        hello(h->load, a);
     }
 }
 
 static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
 {
-    struct load *l = ctx;
-    struct agent *a = of_conn(l, conn);
+    const struct host *h = ctx;
+    struct load *l = h->load;
+    struct agent *a = of_conn(h, conn);
     struct hsp_err err;
     struct hsp_msg m;
     hsp_arena_reset(l->arena);
@@ -339,8 +355,9 @@ static void silent_died(struct load *l, struct agent *a)
 
 static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
 {
-    struct load *l = ctx;
-    struct agent *a = of_conn(l, conn);
+    const struct host *h = ctx;
+    struct load *l = h->load;
+    struct agent *a = of_conn(h, conn);
     if (a == NULL || l->ending) {
         return;
     }
@@ -395,9 +412,10 @@ static void report(struct load *l)
 
 static void on_net_closed(void *ctx)
 {
-    struct load *l = ctx;
-    l->net = NULL;
-    uv_stop(&l->loop);
+    struct load *l = ((struct host *)ctx)->load;
+    if (--l->n_open_hosts == 0) {
+        uv_stop(&l->loop);
+    }
 }
 
 static void on_signal(uv_signal_t *s, int signum)
@@ -407,14 +425,16 @@ static void on_signal(uv_signal_t *s, int signum)
         l->ending = true;
         report(l);
         (void)uv_timer_stop(&l->tick); /* cannot fail */
-        hsp_net_close(l->net, on_net_closed);
+        for (uint32_t i = 0; i < l->n_hosts; i++) {
+            hsp_net_close(l->host[i].net, on_net_closed);
+        }
     }
     if (signum == SIGUSR1 && l->n_silent > 0 && !l->silenced) {
         l->silenced = true;
         silence(l);
     }
     for (uint32_t i = 0; signum == SIGUSR2 && i < l->n_lose; i++) {
-        hsp_net_drop(l->net, l->agent[i].conn, false, "to be lost");
+        hsp_net_drop(host_of(l, &l->agent[i])->net, l->agent[i].conn, false, "to be lost");
     }
 }
 
@@ -448,28 +468,44 @@ static bool parse(struct load *l, int argc, char **argv)
     return true;
 }
 
-static bool start(struct load *l)
+static bool start_hosts(struct load *l, struct hsp_err *err)
 {
-    static const int signals[] = {SIGUSR1, SIGUSR2, SIGTERM};
     const struct hsp_net_calls calls = {
         .on_open = on_open, .on_frame = on_frame, .on_close = on_close};
     struct hsp_net_config cfg;
-    struct hsp_err err = {0};
     hsp_net_defaults(&cfg);
     cfg.clear_loopback = true;
-    cfg.places[HSP_POOL_OWN] = HSP_NET_MAX_PLACES;
+    cfg.places[HSP_POOL_OWN] = HOST;
     cfg.limits.blob = HSP_MSG_BLOB_MAX;
+    if (hsp_net_keys_load(l->key, NULL, &cfg.keys, err) != HSP_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < l->n_hosts; i++, l->n_open_hosts++) {
+        struct host *h = &l->host[i];
+        size_t bytes = hsp_net_table_size(&cfg) * sizeof *h->by_slot;
+        h->load = l;
+        h->by_slot = malloc(bytes);
+        if (h->by_slot == NULL || hsp_net_new(&l->loop, &cfg, &calls, h, &h->net, err) != HSP_OK) {
+            return false;
+        }
+        memset(h->by_slot, 0xff, bytes);
+    }
+    return true;
+}
+
+static bool start(struct load *l)
+{
+    static const int signals[] = {SIGUSR1, SIGUSR2, SIGTERM};
+    struct hsp_err err = {.msg = "out of memory"};
+    l->n_hosts = (l->n + HOST - 1) / HOST;
+    l->host = calloc(l->n_hosts, sizeof *l->host);
     l->agent = calloc(l->n, sizeof *l->agent);
-    l->by_slot = malloc(HSP_NET_MAX_CONNS * sizeof *l->by_slot);
     l->arena = hsp_arena_new((size_t)64 << 20);
-    if (l->agent == NULL || l->by_slot == NULL || l->arena == NULL ||
-        hsp_net_keys_load(l->key, NULL, &cfg.keys, &err) != HSP_OK ||
-        hsp_net_new(&l->loop, &cfg, &calls, l, &l->net, &err) != HSP_OK) {
+    if (l->host == NULL || l->agent == NULL || l->arena == NULL || !start_hosts(l, &err)) {
         (void)fprintf(stderr, "agents: cannot start: %s\n", err.msg);
         return false;
     }
     hsp_buf_init(&l->body, HSP_MSG_BODY_MAX);
-    memset(l->by_slot, 0xff, HSP_NET_MAX_CONNS * sizeof *l->by_slot);
     memset(l->wheel, 0xff, sizeof l->wheel);
     l->start_ms = now_ms();
     for (int i = 0; i < 3; i++) {
@@ -511,7 +547,10 @@ int main(int argc, char **argv)
     (void)uv_run(&l.loop, UV_RUN_DEFAULT);
     hsp_buf_fini(&l.body);
     (void)hsp_arena_free(l.arena);
+    for (uint32_t i = 0; i < l.n_hosts; i++) {
+        free(l.host[i].by_slot);
+    }
+    free(l.host);
     free(l.agent);
-    free(l.by_slot);
     return EXIT_SUCCESS;
 }

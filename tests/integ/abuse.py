@@ -156,15 +156,17 @@ def garbage(w):
     check(w.ctl("status").returncode == 0, "hspmdd answers")
 
 
-def silent(w, n):
-    """n callers on the socket and n by TCP that say nothing, while hspmdd answers hspmdctl."""
+def idle(w, n):
+    """n callers on the socket and n by TCP, of which each second one says a byte and the others nothing,
+    while hspmdd answers hspmdctl."""
     port = int(w.lines("listens on 127.0.0.1:")[-1].rsplit(":", 1)[1])
     calls = []
     for family, address in ((socket.AF_UNIX, w.sock), (socket.AF_INET, ("127.0.0.1", port))):
-        for _ in range(n):
+        for i in range(n):
             s = socket.socket(family)
             s.settimeout(LIMIT)
             s.connect(address)
+            s.sendall(b"\x16" * (i % 2))
             calls.append(s)
     check(w.ctl("status").returncode == 0, "the socket has places for those who speak")
     check(w.ctl("status", address="127.0.0.1:%d" % port).returncode == 0, "and the port has")
@@ -172,8 +174,8 @@ def silent(w, n):
 
 
 def crowd(w):
-    """An agent joins from an address full of callers that say nothing."""
-    calls, port = silent(w, 600)
+    """An agent joins from an address full of callers that say nothing more."""
+    calls, port = idle(w, 600)
     w.write("b.yaml", json.dumps({"coordinator": "127.0.0.1:%d" % port, "node": "beta", "state_dir": w.path("shm"),
                                   "key": w.path("worker.key"), "devices": [{"speed": 0.5, "memory": "64MiB"}]}))
     b = w.spawn("hspmd-worker", "b.yaml", "agent.log")
@@ -188,7 +190,7 @@ def few(w):
     """Fewer descriptors than callers."""
     d = w.start(few=240)
     check(w.lines("240 open files are allowed, so 96 connections instead of 2304"), "said at the start")
-    for s in silent(w, 200)[0]:
+    for s in idle(w, 200)[0]:
         s.close()
     said = until("it is said who had to go", lambda: w.lines("a newer caller takes its place"))
     check(len(said) < 60, "not a line for each")

@@ -115,7 +115,7 @@ static void leave(struct hsp_httpd *h, struct caller *x)
  * its next turn. */
 static void take_place(struct hsp_httpd *h, struct caller *x, struct hsp_source from)
 {
-    uint32_t i = hsp_strangers_victim(h->stranger, h->n_strangers, MAX_CALLERS, &from);
+    uint32_t i = hsp_strangers_victim(h->stranger, h->n_strangers, MAX_CALLERS, &from, 0);
     if (i != HSP_NO_STRANGER) {
         (void)shutdown(h->who[i]->fd, SHUT_RDWR); /* if it is connected still */
         leave(h, h->who[i]);

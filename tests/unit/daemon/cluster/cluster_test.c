@@ -328,6 +328,21 @@ static void a_device_that_is_on_its_way_is_told(void **state)
     cw_end(&w);
 }
 
+/* The time for which a job waits for devices is none of its first switch. */
+static void to_wait_for_devices_is_not_to_switch(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 2, 2), HSP_OK);
+    w.now += 1000;
+    cw_hello(&w, 2, "n1", 0, 1);
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_STARTING);
+    assert_true(cw_job(&w, 1)->att.trace.detect_ms == w.now);
+    cw_end(&w);
+}
+
 static void cancel_gives_back(void **state)
 {
     (void)state;
@@ -664,6 +679,7 @@ HSP_TEST_FILE(cluster_test)
                                        cmocka_unit_test(lost_ready),
                                        cmocka_unit_test(allocation),
                                        cmocka_unit_test(a_device_that_is_on_its_way_is_told),
+                                       cmocka_unit_test(to_wait_for_devices_is_not_to_switch),
                                        cmocka_unit_test(cancel_gives_back),
                                        cmocka_unit_test(rows_load_in_any_order),
                                        cmocka_unit_test(a_cut_row_is_refused),

@@ -160,8 +160,8 @@ static void wrong_lines_are_usage_errors(void **state)
          "hspmdctl: no command nodes, did you mean node list?; see hspmdctl help\n"},
         {{"help", "squeue", NULL},
          "hspmdctl: no command squeue, did you mean status?; see hspmdctl help\n"},
-        {{"status", "--tail=3", NULL},
-         "hspmdctl: unknown option --tail=3; see hspmdctl help status\n"},
+        {{"metrics", "j", "--tail=3", NULL},
+         "hspmdctl: unknown option --tail=3; see hspmdctl help metrics\n"},
         {{"status", "--adress=x", NULL},
          "hspmdctl: unknown option --adress=x, did you mean --address?; see hspmdctl help "
          "status\n"},

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/ctl/cmd_status.h"
+#include "daemon/ctl/cmd_node.h"
 #include "daemon/ctl/command.h"
 
 static char *node_text(const char *nodes, bool one)
@@ -152,6 +152,16 @@ static void a_job_that_is_kept_is_shown_as_commands_take_it(void **state)
     free(t);
 }
 
+static void nodes_stand_by_name(void **state)
+{
+    (void)state;
+#define NODE(name) "{\"name\": \"" name "\", \"state\": \"dead\", \"devices\": []}"
+    char *t = node_text("[" NODE("n10") ", " NODE("n9") ", " NODE("a") "]", false);
+    const char *a = strstr(t, "\na "), *n9 = strstr(t, "\nn9 "), *n10 = strstr(t, "\nn10 ");
+    assert_true(a != NULL && n9 != NULL && n10 != NULL && a < n9 && n9 < n10);
+    free(t);
+}
+
 static void a_node_shows_its_gpus(void **state)
 {
     (void)state;
@@ -188,6 +198,7 @@ HSP_TEST_FILE(node_view_test)
         cmocka_unit_test(the_room_in_the_state_folder_is_shown),
         cmocka_unit_test(who_is_no_member_is_found_by_its_address),
         cmocka_unit_test(a_job_that_is_kept_is_shown_as_commands_take_it),
+        cmocka_unit_test(nodes_stand_by_name),
         cmocka_unit_test(a_node_shows_its_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -586,8 +586,99 @@ static void test_strangers(void **state)
     assert_int_equal(s.n_close, s.n_open);
 }
 
-/* A crowd that says nothing, much larger than its places: a caller that speaks is heard, by TCP
- * with a key, and on the socket. */
+/* With keys a caller that says nothing is not taken: of one that goes again nothing is told. */
+static void test_unheard(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config_keys();
+    const struct linger reset = {.l_onoff = 1};
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    int silent = raw_to(s.port), loud = raw_to(s.port);
+    assert_int_equal(setsockopt(silent, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+    close(silent);
+    assert_int_equal(send(loud, "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL), 18);
+    RUN_UNTIL(&s, s.n_refuse > 0);
+    assert_int_equal(s.n_refuse, 1);
+    assert_int_equal(s.why.code, HSP_EAUTH);
+    close(loud);
+    shell_close(&s);
+}
+
+/* Begins a handshake with the worker's key at @name, and says no more. */
+static int begin_tls(struct hsp_tls_ctx *x, const char *name)
+{
+    struct hsp_tls *t;
+    struct hsp_err err;
+    uint8_t buf[4096];
+    int fd = raw_to(name);
+    assert_ok(hsp_tls_new(x, false, HSP_ROLE_WORKER, &t, &err), &err);
+    assert_status(hsp_tls_handshake(t, &err), HSP_AGAIN);
+    size_t n = hsp_tls_output(t, buf, sizeof buf);
+    assert_int_equal(send(fd, buf, n, MSG_NOSIGNAL), (ssize_t)n);
+    hsp_tls_free(t);
+    return fd;
+}
+
+/* Whether the other end has closed @fd, behind all that it sent. */
+static bool closed(int fd)
+{
+    char b[4096];
+    ssize_t n;
+    while ((n = recv(fd, b, sizeof b, MSG_DONTWAIT)) > 0) {
+    }
+    return n == 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+static bool answered(int fd)
+{
+    char b;
+    return recv(fd, &b, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+}
+
+/* A caller with a key is not thrown out in the middle of its handshake: the next one is sent away.
+ * Callers that have only said something are thrown out. */
+static void test_begun_handshakes(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config_keys();
+    struct hsp_tls_ctx *x;
+    struct hsp_err err;
+    int loud[4], begun[4];
+    c.places[HSP_POOL_STRANGERS] = 16;
+    c.kept_ms = 60000;
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    assert_ok(hsp_tls_ctx_new(&c.keys, &x, &err), &err);
+    for (int i = 0; i < 4; i++) {
+        loud[i] = raw_to(s.port);
+        assert_int_equal(send(loud[i], "\x16", 1, MSG_NOSIGNAL), 1);
+    }
+    for (int i = 0; i < 4; i++) {
+        begun[i] = begin_tls(x, s.port);
+        RUN_UNTIL(&s, answered(begun[i]));
+        assert_true(closed(loud[i]));
+    }
+    int late = begin_tls(x, s.port);
+    RUN_UNTIL(&s, s.n_refuse == 5);
+    assert_err(&s.why, HSP_ELIMIT,
+               "all places are taken by callers that have just proved a key; it may call again: 16 "
+               "callers at most, 4 from one address, may wait");
+    assert_true(closed(late));
+    for (int i = 0; i < 4; i++) {
+        assert_false(closed(begun[i]));
+        close(begun[i]);
+        close(loud[i]);
+    }
+    close(late);
+    hsp_tls_ctx_free(x);
+    shell_close(&s);
+}
+
+/* A crowd that says nothing more than a byte, much larger than its places: a caller that speaks is
+ * heard, by TCP with a key, and on the socket. */
 static void test_crowd(void **state)
 {
     (void)state;
@@ -606,6 +697,7 @@ static void test_crowd(void **state)
     (void)snprintf(tls.address, sizeof tls.address, "%s", s.port);
     for (int i = 0; i < CROWD; i++) {
         fd[i] = raw_to(s.port);
+        assert_int_equal(send(fd[i], "\x16", 1, MSG_NOSIGNAL), 1);
         more[i] = local_to(path);
     }
     run_talk(&s, &tls);
@@ -699,6 +791,8 @@ HSP_TEST_FILE(net_test)
         cmocka_unit_test(test_queue_is_bounded),
         cmocka_unit_test(test_drop_flushes),
         cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_unheard),
+        cmocka_unit_test(test_begun_handshakes),
         cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_no_descriptors),
     };

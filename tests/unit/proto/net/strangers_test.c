@@ -20,7 +20,7 @@ static struct hsp_source ip(const char *s)
 static bool one(struct hsp_source a, struct hsp_source b)
 {
     const struct hsp_stranger s = {.from = a};
-    return hsp_strangers_victim(&s, 1, 4, &b) == 0;
+    return hsp_strangers_victim(&s, 1, 4, &b, 0) == 0;
 }
 
 static void sources(void **state)
@@ -53,12 +53,18 @@ struct yard {
     struct hsp_stranger s[64];
     uint32_t n, places;
     uint64_t came;
+    uint64_t now, kept; /* ms */
 };
+
+#define SENT_AWAY UINT64_MAX
 
 /* Returns the number of who had to go (in the order of coming, from 1), 0: nobody. */
 static uint64_t come(struct yard *y, struct hsp_source from)
 {
-    uint32_t i = hsp_strangers_victim(y->s, y->n, y->places, &from);
+    uint32_t i = hsp_strangers_victim(y->s, y->n, y->places, &from, y->now - y->kept);
+    if (i == HSP_NEWCOMER) {
+        return SENT_AWAY;
+    }
     uint64_t gone = i == HSP_NO_STRANGER ? 0 : y->s[i].since;
     i = i == HSP_NO_STRANGER ? y->n++ : i;
     y->s[i] = (struct hsp_stranger){.from = from, .since = ++y->came};
@@ -97,21 +103,48 @@ static void many_sources_share_all(void **state)
 static void a_key_is_a_merit(void **state)
 {
     (void)state;
-    struct yard y = {.places = 16};
+    struct yard y = {.places = 16, .now = 1000};
     struct hsp_source a = ip("10.0.0.1");
     for (uint32_t i = 1; i <= 4; i++) {
         (void)come(&y, a);
     }
-    y.s[0].proved = y.s[1].proved = true;
+    y.s[0].proved_ms = y.s[1].proved_ms = 1000;
     assert_int_equal(come(&y, a), 3);
     assert_int_equal(come(&y, a), 4);
-    y.s[2].proved = y.s[3].proved = true;
+    y.s[2].proved_ms = y.s[3].proved_ms = 1000;
     assert_int_equal(come(&y, a), 1);
     for (uint32_t i = 1; i <= 12; i++) {
         (void)come(&y, hsp_source_of_user(i));
     }
     assert_int_equal(y.n, 16);
     assert_int_equal(come(&y, ip("10.0.0.9")), 7); /* the number 1 gave its place to 7 */
+}
+
+/* Who has proved a key stays until the proof is 500 ms old, and the newer callers are sent away, also
+ * where the places of all sources are taken. The oldest proof goes first, not the oldest caller. */
+static void a_new_proof_keeps_the_place(void **state)
+{
+    (void)state;
+    struct yard y = {.places = 16, .now = 1000, .kept = 500};
+    struct hsp_source a = ip("10.0.0.1");
+    for (uint32_t i = 1; i <= 4; i++) {
+        assert_int_equal(come(&y, a), 0);
+    }
+    assert_int_equal(come(&y, a), 1); /* nobody has proved a key: the place is its own no more */
+    for (uint32_t i = 0; i < 4; i++) {
+        y.s[i].proved_ms = i == 2 ? 1000 : 1001;
+    }
+    y.now = 1499;
+    assert_int_equal(come(&y, a), SENT_AWAY);
+    for (uint32_t i = 1; i <= 12; i++) {
+        assert_int_equal(come(&y, hsp_source_of_user(i)), 0);
+        y.s[y.n - 1].proved_ms = 1499;
+    }
+    assert_int_equal(come(&y, ip("10.0.0.2")), SENT_AWAY);
+    y.now = 1500;
+    assert_int_equal(come(&y, a), 3);
+    assert_int_equal(come(&y, a), 18); /* the one that has just come, and proved nothing */
+    assert_int_equal(y.n, 16);
 }
 
 HSP_TEST_FILE(strangers_test)
@@ -121,6 +154,7 @@ HSP_TEST_FILE(strangers_test)
         cmocka_unit_test(a_source_has_its_share),
         cmocka_unit_test(many_sources_share_all),
         cmocka_unit_test(a_key_is_a_merit),
+        cmocka_unit_test(a_new_proof_keeps_the_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,10 +51,12 @@ static void pair(const struct hsp_net_keys *kc, const struct hsp_net_keys *ks,
     assert_ok(hsp_tls_new(cc, false, role, &c, &err), &err);
     assert_ok(hsp_tls_new(cs, true, HSP_ROLE_NONE, &s, &err), &err);
     assert_int_equal(hsp_tls_role(s), HSP_ROLE_NONE);
+    assert_false(hsp_tls_proved(s));
     shake(c, s, &sc, &ss);
     assert_int_equal(ss, good ? HSP_OK : HSP_EAUTH);
     assert_int_equal(sc, good ? HSP_OK : HSP_EAUTH);
     assert_int_equal(hsp_tls_role(s), good ? role : HSP_ROLE_NONE);
+    assert_int_equal(hsp_tls_proved(s), good);
     if (good) {
         assert_status(hsp_tls_read(s, buf, sizeof buf, &n, &err), HSP_AGAIN);
         assert_ok(hsp_tls_write(c, "hello", 5, &err), &err);
@@ -97,6 +99,33 @@ static void test_keys_decide(void **state)
     assert_status(hsp_tls_new(c, false, HSP_ROLE_ADMIN, &t, &err), HSP_EINVAL);
     assert_err(&err, HSP_EINVAL, "no admin key");
     hsp_tls_ctx_free(c);
+}
+
+/* The client's first message proves its key, when it is whole. */
+static void test_first_message_proves(void **state)
+{
+    (void)state;
+    struct hsp_net_keys k = both_keys();
+    struct hsp_tls_ctx *x;
+    struct hsp_tls *c, *s;
+    struct hsp_err err;
+    uint8_t buf[4096];
+    assert_ok(hsp_tls_ctx_new(&k, &x, &err), &err);
+    assert_ok(hsp_tls_new(x, false, HSP_ROLE_WORKER, &c, &err), &err);
+    assert_ok(hsp_tls_new(x, true, HSP_ROLE_NONE, &s, &err), &err);
+    assert_status(hsp_tls_handshake(c, &err), HSP_AGAIN);
+    size_t n = hsp_tls_output(c, buf, sizeof buf);
+    assert_true(n > 100 && n < sizeof buf);
+    assert_ok(hsp_tls_input(s, buf, n - 1, &err), &err);
+    assert_status(hsp_tls_handshake(s, &err), HSP_AGAIN);
+    assert_false(hsp_tls_proved(s));
+    assert_ok(hsp_tls_input(s, buf + n - 1, 1, &err), &err);
+    assert_status(hsp_tls_handshake(s, &err), HSP_AGAIN);
+    assert_true(hsp_tls_proved(s));
+    assert_int_equal(hsp_tls_role(s), HSP_ROLE_NONE); /* it may be a copy of a recorded one */
+    hsp_tls_free(c);
+    hsp_tls_free(s);
+    hsp_tls_ctx_free(x);
 }
 
 /* Changed cipher text is never read as plain text. */
@@ -212,9 +241,8 @@ static void test_key_files(void **state)
 HSP_TEST_FILE(tls_psk_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_decide),
-        cmocka_unit_test(test_tampering),
-        cmocka_unit_test(test_own_keys),
+        cmocka_unit_test(test_keys_decide), cmocka_unit_test(test_first_message_proves),
+        cmocka_unit_test(test_tampering),   cmocka_unit_test(test_own_keys),
         cmocka_unit_test(test_key_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
