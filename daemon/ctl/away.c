@@ -11,13 +11,11 @@ uint64_t hsp_away_clock_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* While hspmdd begins or ends it may cut off a handshake, and its socket may not be
- * open to all yet. */
+/* While hspmdd begins, its socket may not be open to all yet. */
 bool hsp_away_is(const struct hsp_away *a, enum hsp_status st, bool there)
 {
     const bool before = a->since_ms != 0;
-    return st == HSP_ECLOSED ? there || before
-                             : before && !there && (st == HSP_EAUTH || st == HSP_EPERM);
+    return st == HSP_ECLOSED ? there || before : before && !there && st == HSP_EPERM;
 }
 
 bool hsp_away_again(struct hsp_ctl *ctl, struct hsp_away *a, enum hsp_status st, bool there,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/str.h"
@@ -11,6 +12,9 @@
 #include "proto/net/frame_client.h"
 #include "proto/wire/msg_encode.h"
 #include "proto/wire/msg_frame.h"
+
+#define AGAIN_MS 100
+#define AGAIN    10 /* a second: twice the time for which hspmdd may have no place */
 
 bool hsp_is_job(const char *word)
 {
@@ -51,6 +55,22 @@ static enum hsp_status load_key(const struct hsp_ctl *ctl, const struct hsp_addr
     return hsp_net_key_load(ctl->key, ret->admin, err);
 }
 
+/* hspmdd closes a connection in the handshake when all places are taken by callers that have just
+ * proved a key. Nothing has been asked then. */
+static enum hsp_status call(struct hsp_remote *r, const struct hsp_net_keys *keys,
+                            struct hsp_err *err)
+{
+    const struct timespec pause = {.tv_nsec = AGAIN_MS * 1000000L};
+    for (int i = 0;; i++) {
+        enum hsp_status st = hsp_client_open(r->address, keys, HSP_ROLE_ADMIN,
+                                             (uint32_t)r->ctl->timeout_ms, &r->client, err);
+        if (st != HSP_ECLOSED || i == AGAIN) {
+            return st;
+        }
+        (void)nanosleep(&pause, NULL); /* a signal only makes it shorter */
+    }
+}
+
 enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, struct hsp_err *err)
 {
     struct hsp_addr addr;
@@ -73,8 +93,7 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
     if (st != HSP_OK) {
         return st;
     }
-    st = hsp_client_open(r->address, &keys, HSP_ROLE_ADMIN, (uint32_t)ctl->timeout_ms, &r->client,
-                         err);
+    st = call(r, &keys, err);
     if (st == HSP_EAUTH && keys.have_admin) {
         struct hsp_err why = *err;
         return hsp_err_set(err, st, 0, "%s: the key here is %s, that of hspmdd is its admin_key",

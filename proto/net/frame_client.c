@@ -322,7 +322,7 @@ static enum hsp_status shake_hands(struct hsp_client *c, uint64_t deadline, stru
         }
         st = recv_raw(c, c->raw, &n, deadline, err);
         if (st == HSP_ECLOSED) {
-            return hsp_err_set(err, HSP_EAUTH, 0, "closed by the peer during the handshake");
+            return hsp_err_set(err, st, 0, "closed by the peer during the handshake");
         }
         if (st != HSP_OK || (st = hsp_tls_input(c->tls, c->raw, n, err)) != HSP_OK) {
             return st;

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import socket
@@ -465,8 +466,9 @@ def full_disk(w):
 
 def cut_off(w, d):
     """A handshake that is cut off while hspmdd is away is no wrong key, and ends no wait."""
-    port = int(w.port())
-    waits = w.waits("small", "--key", w.path("admin.key"), "--timeout", "4s", address="127.0.0.1:%d" % port)
+    port, key = int(w.port()), w.path("admin.key")
+    waits = w.waits("small", "--key", key, "--timeout", "4s", address="127.0.0.1:%d" % port)
+    w.expect(0, "", "status", "--key", key, address="127.0.0.1:%d" % port)  # the handshake before this one is over
     d.kill()
     d.wait()
     with socket.create_server(("127.0.0.1", port)) as s:
@@ -474,6 +476,42 @@ def cut_off(w, d):
         s.accept()[0].close()
     out, err = waits.communicate(timeout=LIMIT)
     check(waits.returncode == 124, "a handshake that is cut off: %d %r %r" % (waits.returncode, out, err))
+
+
+def relay(a, b):
+    """What one says the other hears, until one closes."""
+    while True:
+        for s in select.select([a, b], [], [], LIMIT)[0]:
+            data = s.recv(65536)
+            if not data:
+                return
+            (b if s is a else a).sendall(data)
+
+
+def sent_away(w):
+    """hspmdctl that finds no place calls again for a second."""
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        s.settimeout(LIMIT)
+        run = [os.path.join(BUILD, "hspmdctl"), "--address", "127.0.0.1:%d" % s.getsockname()[1], "--key", w.path("admin.key"),
+               "status"]
+
+        def away():
+            with s.accept()[0] as c:
+                check(c.recv(1) == b"\x16", "a handshake begins")
+
+        with subprocess.Popen(run, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            for _ in range(3):
+                away()
+            with s.accept()[0] as c, socket.create_connection(("127.0.0.1", int(w.port()))) as d:
+                relay(c, d)
+            err = p.communicate(timeout=LIMIT)[1]
+        check(p.returncode == 0 and err == "", "the fourth call: %d %r" % (p.returncode, err))
+        with subprocess.Popen(run, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            for _ in range(11):
+                away()
+            err = p.communicate(timeout=LIMIT)[1]
+        check(p.returncode == 5 and "closed by the peer during the handshake; is it running?" in err and err.count("\n") == 1,
+              "no place in a second: %d %r" % (p.returncode, err))
 
 
 def rights(w):
@@ -494,6 +532,7 @@ def rights(w):
         check(r.returncode == 4 and "not permitted" in r.stderr, r)
         until("the denial is an event", lambda: "auth.denied" in w.ctl("events").stdout)
         w.expect(0, "pending", "status", "small")
+    sent_away(w)
     cut_off(w, d)
     d, opened = w.start(w.config()), w.log().count("listens on 127.0.0.1:")
     check("127.0.0.1:0 stays closed" in w.log(), "no port without keys")
