@@ -62,7 +62,7 @@ static struct hsp_cost price(const char *yaml, enum hsp_compute compute, double 
     return price_at(yaml, compute, 10e9, mem_bytes_per_s, 0, arena);
 }
 
-#define HEAD "{apiVersion: hspmd/v1, kind: plan, "
+#define HEAD "{apiVersion: hspmd/v1, kind: plan, bucket: 0, "
 static const char ONE[] = HEAD "ranks: 1, streams: [{sequences: 16, micro_batches: 2, stages: "
                                "[{layers: 4, ranks: [0]}]}]}";
 #define TWO(zero)                                                                                  \
@@ -137,14 +137,13 @@ static void messages_have_room_in_bytes_of_their_type(void **state)
     }
 }
 
-/* The largest gradient is one of 128 x 512, in fp32 whatever is computed in; a bucket beside it. */
+/* The largest gradient is one of 128 x 512, in fp32 whatever is computed in. */
 static void gradients_have_room_in_fp32(void **state)
 {
     struct hsp_cost full = price(TWO("0"), HSP_COMPUTE_FULL, 1e9, *state);
     struct hsp_cost low = price(TWO("0"), HSP_COMPUTE_BF16, 1e9, *state);
     for (int r = 0; r < 2; r++) {
-        assert_int_equal(full.rank[r].comm_bytes, (4 << 20) + 2 * (128 * 512 * 4 + (1 << 16)));
-        assert_int_equal(full.bucket_bytes, 1 << 16);
+        assert_int_equal(full.rank[r].comm_bytes, (4 << 20) + 2 * 128 * 512 * 4);
         assert_int_equal(low.rank[r].comm_bytes, full.rank[r].comm_bytes);
     }
 }
