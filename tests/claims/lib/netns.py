@@ -98,9 +98,9 @@ class Network:
         for x, y in ((a, b), (b, a)):
             self.rules(y, "ip saddr %s numgen random mod 100 < %d drop" % (self.address(x), percent))
 
-    def slow(self, a, b, rate):
+    def slow(self, a, b, rate, burst="16kb"):
         for x, y in ((a, b), (b, a)):
-            call(*self.run(x, "tc", "qdisc", "add", "dev", self.port(y), "root", "tbf", "rate", rate, "burst", "16kb",
+            call(*self.run(x, "tc", "qdisc", "add", "dev", self.port(y), "root", "tbf", "rate", rate, "burst", burst,
                            "latency", "400ms"))
             self.slowed.append((x, y))
 
