@@ -26,9 +26,7 @@ static void io_move(struct hsp_pio *io, struct hsp_move *m)
     hsp_pio_u8(io, &m->src);
     m->ranks = hsp_pio_array(io, &m->n_ranks, m->ranks, sizeof(*m->ranks), HSP_MAX_PROGRAM_RANKS, 4,
                              "ranks of a move");
-    for (uint32_t k = 0; k < m->n_ranks && hsp_pio_ok(io); k++) {
-        hsp_pio_u32(io, &m->ranks[k]);
-    }
+    hsp_pio_u32s(io, m->ranks, m->n_ranks);
     hsp_pio_u32(io, &m->channel);
     m->cells = hsp_pio_array(io, &m->n_cells, m->cells, sizeof(*m->cells), HSP_MAX_CELLS, MIN_CELL,
                              "cells of a move");

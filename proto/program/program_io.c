@@ -10,6 +10,26 @@ void hsp_pio_fail(struct hsp_pio *io, const char *what)
     }
 }
 
+/* Bytes are written out: compilers make one move of four. */
+void hsp_pio_u32s(struct hsp_pio *io, uint32_t *v, size_t n)
+{
+    struct hsp_buf *b = io->out;
+    if (b != NULL && hsp_buf_grow(b, 4 * n)) {
+        uint8_t *p = b->data + b->len;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t x = v[i];
+            p[4 * i] = (uint8_t)x;
+            p[4 * i + 1] = (uint8_t)(x >> 8);
+            p[4 * i + 2] = (uint8_t)(x >> 16);
+            p[4 * i + 3] = (uint8_t)(x >> 24);
+        }
+        b->len += 4 * n;
+    }
+    for (size_t i = 0; b == NULL && i < n; i++) {
+        v[i] = hsp_cur_u32(io->in);
+    }
+}
+
 void hsp_pio_bool(struct hsp_pio *io, bool *v)
 {
     uint8_t b = io->out && *v ? 1 : 0;

@@ -60,6 +60,8 @@ static inline void hsp_pio_i64(struct hsp_pio *io, int64_t *v)
     }
 }
 
+/* @n of them, quickly: ranks of moves are most of a package. */
+void hsp_pio_u32s(struct hsp_pio *io, uint32_t *v, size_t n);
 void hsp_pio_bool(struct hsp_pio *io, bool *v);
 void hsp_pio_f64(struct hsp_pio *io, double *v);
 void hsp_pio_digest(struct hsp_pio *io, struct hsp_digest *d);

@@ -23,6 +23,7 @@ struct prepare_group {
     struct hsp_arena *arena;
     const struct hsp_epoch_plan *built;
     struct hsp_epoch_tables tables;
+    size_t blob_len; /* of the package that was made last */
     enum hsp_status status;
     struct hsp_err err;
 };

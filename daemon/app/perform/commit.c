@@ -93,9 +93,11 @@ static void make_blob(struct deed *d)
                                             .ckpt_keep = rec->spec->ckpt_keep,
                                             .term = g->term};
         struct hsp_arena_position mark = hsp_arena_mark(g->arena);
+        (void)hsp_buf_grow(&d->blob, g->blob_len); /* most are alike: memory is asked for once */
         d->status = hsp_epoch_package(g->built, &g->tables, &job, &g->action, g->names,
                                       d->msg.u.prepare.rank, g->arena, &d->blob, &d->err);
         hsp_arena_rewind(g->arena, mark);
+        g->blob_len = d->blob.len;
     }
     d->msg.blob = d->blob.data;
     d->msg.blob_len = (uint32_t)d->blob.len;
