@@ -86,6 +86,9 @@ static bool candidate(const struct hsp_cluster *c, const struct hsp_job *j, uint
     if (ret->room != UINT64_MAX) {
         ret->room = ret->room > ret->kept ? ret->room - ret->kept : 0;
     }
+    if (n->folder_free > 0 && n->folder_free < ret->room) {
+        ret->room = n->folder_free; /* jobs that run there take room, too */
+    }
     return found;
 }
 

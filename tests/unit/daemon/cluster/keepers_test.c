@@ -255,6 +255,22 @@ static void beside_other_jobs(void **state)
     cw_end(&w);
 }
 
+/* A keeper was given room when its agent began; what the folder has free now counts as well. */
+static void what_is_free_now_counts(void **state)
+{
+    (void)state;
+    for (int full = 0; full < 2; full++) {
+        struct cw_world w;
+        begin(&w, 3, 1);
+        msg(&w, 1,
+            (struct hsp_msg){.type = HSP_MSG_HEARTBEAT,
+                             .u.beat = {.seq = 1, .folder_free = full ? BYTES - 1 : BYTES}});
+        submit(&w, "a", 2);
+        assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(full ? 2 : 1, 1));
+        cw_end(&w);
+    }
+}
+
 static void room_and_refusal(void **state)
 {
     (void)state;
@@ -757,6 +773,7 @@ HSP_TEST_FILE(keepers_test)
         cmocka_unit_test(choice),
         cmocka_unit_test(keepers_are_not_had),
         cmocka_unit_test(beside_other_jobs),
+        cmocka_unit_test(what_is_free_now_counts),
         cmocka_unit_test(room_and_refusal),
         cmocka_unit_test(a_rank_that_cannot_prepare),
         cmocka_unit_test(late),
