@@ -94,12 +94,44 @@ def too_small(claim, job):
             subprocess.run(["umount", "-l", where], capture_output=True)
 
 
+def one_layout_only(claim, job):
+    """A switch seals the new layout beside the old one. While the folder of the only member has no room
+    for that, a node that joins changes nothing, and no attempt fails. Needs root."""
+    with Cluster(claim, "two") as c:
+        where = os.path.join(c.state, "w0")
+        os.mkdir(where)
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700,size=64m", "state", where],
+                                               capture_output=True).returncode != 0:
+            say("no right to mount: the folder with room for one layout is left out")
+            return
+        try:
+            c.start_workers([0.5])
+            c.submit(job)
+            c.wait_step("small", 5, 120)
+            size = int(c.job("small")["folder_bytes"] * 1.1) // 4096 * 4096
+            subprocess.run(["mount", "-o", "remount,size=%d" % size, where], check=True)
+            wait_for("hspmdd to know the room", lambda: [n for n in c.status()["nodes"] if n["name"] == "w0"][0]
+                     ["folder_free_bytes"] < size / 4, 30, 0.2)
+            c.start_worker("w1", [{"speed": 0.4}])
+            wait_for("the planner's answer", lambda: any(
+                e["type"] in ("plan.kept", "plan.infeasible") for e in c.events("small")), 60, 0.2)
+            if devices(c) != ["w0/0"] or len(c.job("small")["epochs"]) != 1 or facts(c):
+                raise Failed("an attempt was made: %s" % [e["type"] for e in c.events("small")])
+            subprocess.run(["mount", "-o", "remount,size=64m", where], check=True)
+            wait_for("w1 to be used", lambda: devices(c) == ["w0/0", "w1/0"], 120, 0.2)
+            c.ctl("cancel", "small")
+        finally:
+            subprocess.run(["umount", "-l", where], capture_output=True)
+
+
 def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
     job["train"].update(steps=300, global_batch=16)
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
     too_small(claim, write_job(claim, job, "small", text))
+    alone = dict(job, train=dict(job["train"], steps=3000), recovery={"copies": 1})  # no keeper changes the layout
+    one_layout_only(claim, write_job(claim, alone, "small", text))
     with Cluster(claim) as c:
         c.start_workers([0.5, 0.5, 0.5])
         folder = Folder(os.path.join(c.state, "w1", "w1"))
