@@ -218,6 +218,9 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
         return;
     }
     bool news = !hsp_digest_equal(w->incarnation, a->was);
+    if (!ours || w->generation != a->generation) {
+        hsp_ai_forget_over(a);
+    }
     a->cluster = w->cluster;
     a->generation = w->generation;
     a->term = w->term;

@@ -102,8 +102,11 @@ struct hsp_agent {
     struct hsp_agent_step_report {
         uint64_t epoch;
         struct hsp_m_step step; /* without compute_s */
+        bool over;              /* its job was stopped: told_steps.h */
     } * steps;
     uint32_t n_steps, next_step;
+    bool any_over;                 /* of the steps */
+    uint64_t told_ms;              /* when all of them had been told, or a job was stopped */
     uint32_t n_untold, n_unlisted; /* reports that wait; those for which there was no room */
     struct hsp_agent_damaged {
         struct hsp_m_damaged m;

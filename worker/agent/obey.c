@@ -32,7 +32,7 @@ static void tell_done(struct hsp_agent *a, uint32_t device, uint32_t job, uint16
     }
     hsp_ai_tell(a, &m);
     if (type == HSP_MSG_STOP) {
-        hsp_ai_forget_told(a, job);
+        hsp_ai_steps_over(a, job);
     }
 }
 

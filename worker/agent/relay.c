@@ -105,6 +105,7 @@ static bool of_node(struct hsp_agent *a, const struct hsp_msg *m)
         if (m->u.beat.seq == a->beat && a->beat_us != 0) {
             hsp_peerclock_add(&a->clock, a->beat_us, a->now_us, m->u.beat.clock_us);
             a->beat_us = 0;
+            hsp_ai_steps_heard(a);
         }
         return true;
     case HSP_MSG_MEASURE: hsp_ai_uplink_begin(a, &m->u.measure); return true;

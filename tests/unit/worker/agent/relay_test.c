@@ -198,6 +198,86 @@ static uint32_t steps_again(struct aw_world *w, uint32_t job)
     return told;
 }
 
+/* A connection that begins: the actions are those of its HELLO. */
+static void say_hello(struct aw_world *w)
+{
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w->now += 100;
+    aw_beats(w);
+    aw_tick(w);
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_scanned(w, NULL, 0);
+    assert_non_null(aw_sent(w, HSP_AACT_SEND, HSP_MSG_HELLO));
+}
+
+/* hspmdd answers a heartbeat @ms later. */
+static void answers(struct aw_world *w, uint64_t ms)
+{
+    w->now += ms;
+    aw_tick(w);
+    const struct hsp_msg *m = aw_sent(w, HSP_AACT_SEND, HSP_MSG_HEARTBEAT);
+    assert_non_null(m);
+    aw_from_daemon(w,
+                   (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat = {.seq = m->u.beat.seq}});
+    aw_beats(w);
+}
+
+/* hspmdd may be killed before it has written what it was told, also twice. */
+static void steps_of_a_job_that_is_stopped_are_told_until_they_are_written(void **state)
+{
+    (void)state;
+    for (uint32_t away = 0; away < 2; away++) {
+        struct aw_world w;
+        running(&w, 9);
+        struct hsp_msg stop = {.type = HSP_MSG_STOP, .epoch = 9, .u.devref = {.job = 4}};
+        aw_from_daemon(&w, stop);
+        if (away == 1) {
+            aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+        }
+        aw_from_exec(
+            &w, 0,
+            (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 9, .u.step = {.job = 4, .step = 7}});
+        stop.type = HSP_MSG_STOPPED;
+        aw_from_exec(&w, 0, stop);
+        assert_int_equal(steps_again(&w, 4), 1);
+        answers(&w, 500);
+        assert_int_equal(steps_again(&w, 4), 1);
+        answers(&w, 1500);
+        answers(&w, 1500);
+        assert_int_equal(steps_again(&w, 4), 0);
+        hsp_agent_free(w.a);
+    }
+}
+
+/* An hspmdd that has lost its store begins another cluster, or puts a backup back: the job 4 of that
+ * may be another one. */
+static void steps_of_a_job_that_is_stopped_are_no_business_of_another_cluster(void **state)
+{
+    (void)state;
+    for (uint32_t other = 0; other < 2; other++) {
+        struct aw_world w;
+        running(&w, 9);
+        aw_from_exec(
+            &w, 0,
+            (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 9, .u.step = {.job = 4, .step = 7}});
+        struct hsp_msg stop = {.type = HSP_MSG_STOP, .epoch = 9, .u.devref = {.job = 4}};
+        aw_from_daemon(&w, stop);
+        stop.type = HSP_MSG_STOPPED;
+        aw_from_exec(&w, 0, stop);
+        say_hello(&w);
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                            .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                          .cluster = {other, 0},
+                                                          .generation = 1 - other,
+                                                          .term = 2,
+                                                          .incarnation = {1, 1},
+                                                          .heartbeat_ms = 500,
+                                                          .dead_ms = 3000}});
+        assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STEP));
+        hsp_agent_free(w.a);
+    }
+}
+
 /* A job that has ended long ago costs hspmdd nothing when it comes back. */
 static void steps_of_a_job_that_is_stopped_are_forgotten(void **state)
 {
@@ -215,6 +295,8 @@ static void steps_of_a_job_that_is_stopped_are_forgotten(void **state)
     aw_from_daemon(&w, stop);
     stop.type = HSP_MSG_STOPPED;
     aw_from_exec(&w, 0, stop);
+    answers(&w, 1500);
+    answers(&w, 1500);
     assert_int_equal(steps_again(&w, 5), 1);
     aw_from_exec(
         &w, 1, (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 2, .u.step = {.job = 5, .step = 1}});
@@ -222,18 +304,6 @@ static void steps_of_a_job_that_is_stopped_are_forgotten(void **state)
     aw_from_daemon(&w, stop); /* device 1 goes on */
     assert_int_equal(steps_again(&w, 5), 2);
     hsp_agent_free(w.a);
-}
-
-/* A connection that begins: the actions are those of its HELLO. */
-static void say_hello(struct aw_world *w)
-{
-    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
-    w->now += 100;
-    aw_beats(w);
-    aw_tick(w);
-    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
-    aw_scanned(w, NULL, 0);
-    assert_non_null(aw_sent(w, HSP_AACT_SEND, HSP_MSG_HELLO));
 }
 
 static void welcome(struct aw_world *w, uint32_t heartbeat_ms, uint32_t dead_ms)
@@ -318,6 +388,8 @@ HSP_TEST_FILE(relay_test)
         cmocka_unit_test(an_epoch_of_the_past_is_refused),
         cmocka_unit_test(an_order_for_a_job_that_is_not_there_is_dropped_aloud),
         cmocka_unit_test(steps_are_told_in_their_order),
+        cmocka_unit_test(steps_of_a_job_that_is_stopped_are_told_until_they_are_written),
+        cmocka_unit_test(steps_of_a_job_that_is_stopped_are_no_business_of_another_cluster),
         cmocka_unit_test(steps_of_a_job_that_is_stopped_are_forgotten),
         cmocka_unit_test(a_checkpoint_of_a_job_that_is_stopped_is_forgotten),
         cmocka_unit_test(executors_beat_as_often_as_hspmdd_wants),
