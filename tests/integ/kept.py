@@ -142,7 +142,7 @@ def body(claim):
             raise Failed("resumed %s" % told)
         path = c.job("wild")["checkpoint_path"]
         checkpoints = sorted(os.listdir(os.path.join(path, "wild")))
-        wait_for("the devices to be free", lambda: c.ctl("forget", "wild", check=False).returncode == 0, 30, 0.2)
+        c.ctl("forget", "wild")
         wait_for("its state to go", lambda: not segments(c), 30, 0.1)
         left = sorted(os.listdir(os.path.join(path, "wild")))
         if "wild" in jobs(c) or not left or left != checkpoints:

@@ -11,7 +11,7 @@ PROTOCOL, OLDEST = 17, 14
 CLUSTER = "%032x" % 5  # of the coordinator that a test is
 TYPES = {"hello": 1, "welcome": 2, "fenced": 3, "heartbeat": 4, "seal": 12, "sealed": 13, "executor-dead": 16,
          "executor-up": 17, "leave": 26, "bye": 28, "parked": 39, "submit": 100, "status": 102,
-         "resume": 112, "reply": 200}
+         "resume": 112, "forget": 122, "reply": 200}
 NAMES = {v: k for k, v in TYPES.items()}
 # seconds until something must have happened: an agent measures its devices for 20 where a sanitizer
 # slows it

@@ -83,6 +83,10 @@ static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
         return;
     }
     ev.job = j->id;
+    if (verb == HSP_ADMIN_FORGET) {
+        hsp_app_forget(a, cl, m, j->id);
+        return;
+    }
     const char *fault = hsp_app_job_fault(a, j->id);
     if (fault != NULL && verb == HSP_ADMIN_RESUME) {
         hsp_app_reply(a, cl->conn, m->request, HSP_ESTATE, fault, NULL, 0, false);

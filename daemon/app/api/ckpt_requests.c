@@ -19,7 +19,7 @@
 
 struct hsp_look {
     struct hsp_look *next;
-    enum { FOR_CORE, FOR_RESUME, FOR_LIST } why;
+    enum { FOR_CORE, FOR_RESUME, FOR_LIST, FOR_FORGET } why;
     uint32_t job;
     uint64_t number; /* of the question to the nodes */
     uint64_t ticket; /* FOR_CORE */
@@ -101,13 +101,14 @@ static bool ask(struct hsp_app *a, struct hsp_look *x)
 }
 
 /* Asks when the devices of the job have stopped: before, they may write checkpoints and
- * delete older ones. */
+ * delete older ones. Nobody is asked about a job that is to be forgotten. */
 static void ask_stopped(struct hsp_app *a, struct hsp_look *x)
 {
     const struct hsp_job *j = hsp_cluster_job(a->cluster, x->job);
-    x->waits = x->why == FOR_RESUME && j != NULL && hsp_ci_at_rest(j) && j->n_leases > 0;
-    x->end_ms = hsp_app_now() + STOPS_MS;
-    if (!x->waits) {
+    bool stops = j != NULL && hsp_ci_at_rest(j) && j->n_leases > 0;
+    x->waits = stops && (x->why == FOR_RESUME || x->why == FOR_FORGET);
+    x->end_ms = x->waits ? hsp_app_now() + STOPS_MS : 0;
+    if (!x->waits && x->why != FOR_FORGET) {
         (void)ask(a, x);
     }
 }
@@ -140,6 +141,12 @@ static void resume(struct hsp_app *a, const struct hsp_look *x, const char *why)
                                  .n_seen = x->got.n_seen,
                                  .seen = x->got.seen,
                                  .reason = why};
+    hsp_app_admin(a, x->conn, x->request, x->actor, &ev, NULL, NULL);
+}
+
+static void forget(struct hsp_app *a, const struct hsp_look *x)
+{
+    struct hsp_admin_event ev = {.verb = HSP_ADMIN_FORGET, .job = x->job};
     hsp_app_admin(a, x->conn, x->request, x->actor, &ev, NULL, NULL);
 }
 
@@ -195,6 +202,7 @@ static void end(struct hsp_app *a, struct hsp_look *x)
     case FOR_CORE: tell_core(a, x, why); break;
     case FOR_RESUME: resume(a, x, why); break;
     case FOR_LIST: list(a, x); break;
+    case FOR_FORGET: forget(a, x); break;
     }
     look_free(x);
 }
@@ -316,6 +324,13 @@ void hsp_app_resume_from(struct hsp_app *a, const struct hsp_caller *cl, const s
                          uint32_t job, uint64_t step)
 {
     struct hsp_look what = {.why = FOR_RESUME, .step = step};
+    begin_for(a, cl, m, job, &what);
+}
+
+void hsp_app_forget(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
+                    uint32_t job)
+{
+    struct hsp_look what = {.why = FOR_FORGET};
     begin_for(a, cl, m, job, &what);
 }
 

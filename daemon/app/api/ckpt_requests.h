@@ -1,5 +1,6 @@
 /* Asks nodes which checkpoints of a job they see on disk (CKPTS): for the core (FIND_CKPTS), for
- * `resume --from`, and for `ckpt list`.
+ * `resume --from`, and for `ckpt list`. `resume --from` and `forget` wait until the devices of the
+ * job have stopped.
  *
  * Example:   job mist has checkpoint.path /srv/c on each node's own disk. Nodes a, b and c are
  *            asked; a and b list step 40, c has no folder. The core hears of one checkpoint 40.
@@ -21,6 +22,9 @@ void hsp_app_find_ckpts(struct hsp_app *a, const struct hsp_action *act);
  * caller goes before. */
 void hsp_app_resume_from(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
                          uint32_t job, uint64_t step);
+/* FORGET of job @job, when its devices have stopped; dropped if the caller goes before. */
+void hsp_app_forget(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
+                    uint32_t job);
 /* CKPT list. */
 void hsp_app_list_ckpts(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m);
 /* CKPTS of an agent. */
