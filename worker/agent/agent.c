@@ -300,6 +300,18 @@ static bool told_again(struct hsp_agent *a, const struct hsp_m_welcome *w)
     return true;
 }
 
+static void link_opened(struct hsp_agent *a, const char *to)
+{
+    char text[HSP_ADDRESS_MAX + 64];
+    a->link = HSP_LINK_SCANNING;
+    a->heard_ms = a->now_ms;
+    hsp_str_printf(text, sizeof text, "connected to %s", to != NULL ? to : "");
+    if (to != NULL && !hsp_ai_is_told(a, text)) {
+        hsp_ai_log(a, 6, "%s", text);
+    }
+    (void)hsp_ai_scan(a);
+}
+
 static void link_down(struct hsp_agent *a, const char *why)
 {
     if (!a->closing) {
@@ -471,9 +483,7 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
     case HSP_AEV_START: start(a); break; /* the tick below spawns and connects */
     case HSP_AEV_CONN_UP:
         if (a->link == HSP_LINK_CONNECTING) {
-            a->link = HSP_LINK_SCANNING;
-            a->heard_ms = a->now_ms;
-            (void)hsp_ai_scan(a);
+            link_opened(a, ev->text);
         }
         break;
     case HSP_AEV_CONN_DOWN: link_down(a, ev->text); break;

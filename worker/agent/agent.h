@@ -76,8 +76,8 @@ struct hsp_agent_config {
 void hsp_agent_defaults(struct hsp_agent_config *ret);
 
 enum hsp_agent_event_type {
-    HSP_AEV_START, /* once, first */
-    HSP_AEV_CONN_UP,
+    HSP_AEV_START,      /* once, first */
+    HSP_AEV_CONN_UP,    /* text: to whom, for the log; NULL not known */
     HSP_AEV_CONN_DOWN,  /* text: why */
     HSP_AEV_DAEMON_MSG, /* msg */
     HSP_AEV_EXEC_MSG,   /* device, msg */

@@ -13,8 +13,9 @@
  * is forgotten; the next start of the agent deletes its papers. */
 #define HSP_AGENT_DROPS 4u
 
-/* Causes at each try: two lines of a refusal, at each of two addresses of hspmdd. */
-#define HSP_AGENT_DOWN 4
+/* Lines at each try: that there is a connection, and two of a refusal, at each of two addresses of
+ * hspmdd. */
+#define HSP_AGENT_DOWN 6
 
 enum { HSP_UPLINK_OUT, HSP_UPLINK_BACK }; /* to hspmdd, from it */
 
@@ -62,7 +63,7 @@ struct hsp_agent {
     struct hsp_agent_down {
         char why[160];
         uint64_t ms;
-    } down[HSP_AGENT_DOWN]; /* why there is no connection, as told last: agent_link.h */
+    } down[HSP_AGENT_DOWN]; /* what was told last of tries: agent_link.h */
     uint32_t heartbeat_ms, dead_ms, pause_ms;
     uint64_t connect_ms, heard_ms, beat_ms, beat;
     uint64_t beat_us;           /* when the last one was sent; 0: it is answered */

@@ -24,9 +24,9 @@ static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
 {
     struct hsp_agent_shell *s = ctx;
     if (conn == s->daemon) {
-        struct hsp_agent_event ev = {.type = HSP_AEV_CONN_UP};
-        hsp_log(s->log, HSP_LOG_INFO, "agent", "connected to %s (%s)", peer->name,
-                hsp_role_name(peer->role));
+        char text[HSP_TEXT_MAX + 1];
+        struct hsp_agent_event ev = {.type = HSP_AEV_CONN_UP, .text = text};
+        hsp_str_printf(text, sizeof text, "%s (%s)", peer->name, hsp_role_name(peer->role));
         hsp_agent_deliver(s, &ev);
     }
 }
