@@ -19,6 +19,14 @@ static enum hsp_status parse_path(const char *s, struct hsp_addr *ret, struct hs
     return HSP_OK;
 }
 
+/* True for "", and for "7071" and "0x1b9f", which resolvers would take for an address of 32 bits. */
+static bool is_one_number(const char *host)
+{
+    struct in_addr v4;
+    bool digits = host[strspn(host, "0123456789")] == '\0';
+    return digits || (strchr(host, '.') == NULL && inet_aton(host, &v4) != 0);
+}
+
 enum hsp_status hsp_addr_parse(const char *s, uint16_t port, struct hsp_addr *ret,
                                struct hsp_err *err)
 {
@@ -50,11 +58,11 @@ enum hsp_status hsp_addr_parse(const char *s, uint16_t port, struct hsp_addr *re
                            "address %.64s...: its host is longer than %zu characters", s,
                            sizeof a.host - 1);
     }
-    if (strspn(host, "0123456789") >= n) { /* none; resolvers would take digits for 32 bits */
+    memcpy(a.host, host, n);
+    if (is_one_number(a.host)) {
         return hsp_err_set(err, HSP_EINVAL, 0,
                            "address %s: no host before the port, as in 10.0.0.1:%u", s, port);
     }
-    memcpy(a.host, host, n);
     int64_t v = 0;
     if (colon != NULL) {
         if (!hsp_parse_i64(colon + 1, &v) || v < 0 || v > UINT16_MAX) {

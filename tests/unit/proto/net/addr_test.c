@@ -50,6 +50,9 @@ static void test_forms(void **state)
     bad("7:71", "address 7:71: no host before the port, as in 10.0.0.1:7071");
     bad("http://head:7071",
         "address http://head:7071 is a URL: wanted is HOST:PORT, or the path of a socket");
+    bad("0x1b9f", "address 0x1b9f: no host before the port, as in 10.0.0.1:7071");
+    bad("0X1B9F:80", "address 0X1B9F:80: no host before the port, as in 10.0.0.1:7071");
+    good("0x1b9g", false, "0x1b9g", 7071, false);
     good("7.a", false, "7.a", 7071, false);
     bad("a:65536", "address a:65536: port is not 0 to 65535");
     bad("a:", "address a:: port is not 0 to 65535");
