@@ -519,11 +519,18 @@ static void share_descriptors(struct hsp_app *a)
         return;
     }
     uint32_t have = files > OWN_FILES ? (uint32_t)(files - OWN_FILES) : 1;
+    uint32_t nodes = a->cfg->max_nodes, *agents = &a->places[HSP_POOL_AGENTS];
+    char few[96] = "", lower[32] = "";
+    hsp_places_fit(have, nodes, a->places);
+    if (*agents < nodes) {
+        (void)snprintf(few, sizeof few, ", and at most %u agents instead of max_nodes %u", *agents,
+                       nodes);
+        (void)snprintf(lower, sizeof lower, ", or lower max_nodes");
+    }
     hsp_log(a->log, HSP_LOG_WARN, "app",
-            "%" PRIu64 " open files are allowed, so %u connections instead of %u; raise "
-            "LimitNOFILE= or ulimit -n",
-            files, have, want);
-    hsp_places_fit(have, a->cfg->max_nodes, a->places);
+            "%" PRIu64 " open files are allowed, so %u connections instead of %u%s; raise "
+            "LimitNOFILE= or ulimit -n to %u%s",
+            files, have, want, few, want + OWN_FILES, lower);
 }
 
 /* ---- callbacks of the net ---- */

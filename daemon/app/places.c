@@ -53,9 +53,13 @@ void hsp_places_fit(uint32_t have, uint32_t max_nodes, uint32_t places[HSP_NET_P
     less = shrink(&places[HSP_POOL_STRANGERS], FEW, less);
     less = shrink(&places[HSP_POOL_AGENTS], max_nodes + AGENTS_BESIDE, less);
     (void)shrink(&places[HSP_POOL_STRANGERS], LEAST, less);
+    uint32_t kept =
+        have >= 8 * LEAST ? places[HSP_POOL_STRANGERS] : 0; /* all agents come by these */
     want = sum(places);
     for (uint32_t i = 0; have < want && i < HSP_NET_POOLS; i++) {
-        uint64_t part = (uint64_t)places[i] * have / want;
+        uint64_t part = kept > 0 && i == HSP_POOL_STRANGERS
+                            ? kept
+                            : (uint64_t)places[i] * (have - kept) / (want - kept);
         places[i] = places[i] == 0 ? 0 : part == 0 ? 1 : (uint32_t)part;
     }
 }

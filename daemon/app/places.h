@@ -4,7 +4,7 @@
  * gone), at most 288 of them for agents that are no members; 1024 for callers by TCP and 512 on the
  * socket that have not said who they are, 64 for administrators by TCP and 128 on the socket. With
  * fewer descriptors the strangers by TCP give theirs up first, down to 256; then agents have one
- * place for each node; then strangers 16; then all have less.
+ * place for each node; then strangers 16; then the others have less, with fewer than 128 strangers too.
  *
  * Purity: pure.
  */

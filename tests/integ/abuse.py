@@ -189,7 +189,8 @@ def crowd(w):
 def few(w):
     """Fewer descriptors than callers."""
     d = w.start(few=240)
-    check(w.lines("240 open files are allowed, so 96 connections instead of 2304"), "said at the start")
+    check(w.lines("240 open files are allowed, so 96 connections instead of 2304, and at most 29 agents instead of "
+                  "max_nodes 256; raise LimitNOFILE= or ulimit -n to 2448, or lower max_nodes"), "said at the start")
     for s in idle(w, 200)[0]:
         s.close()
     said = until("it is said who had to go", lambda: w.lines("a newer caller takes its place"))

@@ -23,7 +23,9 @@ static void descriptors_are_shared(void **state)
     fit(256, 2304, (const uint32_t[]){0, 1024, 512, 576, 64, 128});
     fit(256, 1304, (const uint32_t[]){0, 256, 512, 344, 64, 128}); /* each node once, first */
     fit(256, 1050, (const uint32_t[]){0, 26, 512, 320, 64, 128});
-    fit(256, 520, (const uint32_t[]){0, 8, 256, 160, 32, 64});
+    fit(256, 520, (const uint32_t[]){0, 16, 252, 157, 31, 63});
+    fit(16384, 856, (const uint32_t[]){0, 16, 25, 805, 3, 6});
+    fit(256, 96, (const uint32_t[]){0, 1, 47, 29, 5, 11});
     fit(1, 10, (const uint32_t[]){0, 1, 6, 1, 1, 1});
     assert_int_equal(hsp_places_wanted(256, p), 2304);
     assert_int_equal(hsp_places_parked(256, p),
