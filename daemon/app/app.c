@@ -274,12 +274,9 @@ static enum hsp_status check_rows(struct hsp_app *a, size_t n, struct hsp_err *e
     return HSP_OK;
 }
 
-/* Numbers of events never come again: each generation begins above all that the one before it could
- * have given. 2^40 of them are a million a second for twelve days. */
-static uint64_t first_event(const struct hsp_app *a)
+static uint64_t last_event(const struct hsp_app *a)
 {
-    uint64_t last = hsp_store_events_last(a->store);
-    uint64_t least = (uint64_t)hsp_generation_number(a->cluster->generation) << 40;
+    uint64_t last = hsp_store_events_last(a->store), least = hsp_app_events_begin(a);
     return last > least ? last : least;
 }
 
@@ -299,7 +296,7 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
         st = hsp_cluster_load(a->cluster, l.rows, (uint32_t)l.n, hsp_app_core_now(a), &acts, err);
     }
     if (st == HSP_OK) {
-        a->seq = a->flushed = first_event(a);
+        a->seq = a->flushed = last_event(a);
         tell_identity(a);
         hsp_app_jobs_recall(a);
         hsp_app_perform(a, &acts);

@@ -349,6 +349,9 @@ def commands(w):
     check(all(e["data"]["actor"].startswith("uid ") for e in events if e["type"].startswith("admin.")), events)
     after = w.expect(0, "", "events", "--since", str(seq[-1] - 1), "-o", "jsonl").splitlines()
     check(json.loads(after[0])["seq"] == seq[-1], after)
+    other = w.expect(0, "", "events", "--since", str(seq[-1] + 1000), "-o", "jsonl").splitlines()
+    check(other and json.loads(other[0])["seq"] == 1 and json.loads(other[-1])["seq"] >= seq[-1],
+          "whoever knows another store is told all events of this one: %r" % other)
 
 
 def follow(w, d):

@@ -179,6 +179,9 @@ void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_m
         f->follow = q->follow && !f->metrics;
         f->since = q->since;
         f->behind = a->feed_added;
+        if (!f->metrics && f->since > a->seq) { /* of a store that is gone */
+            f->since = hsp_app_events_begin(a) < a->seq ? hsp_app_events_begin(a) : 0;
+        }
         f->store = a->store;
         hsp_buf_init(&f->lines, HSP_MSG_BLOB_MAX);
         f->next = a->followers;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "proto/base/str.h"
+#include "proto/wire/identity.h"
 
 hsp_msec hsp_app_now(void)
 {
@@ -32,6 +33,11 @@ bool hsp_app_random(struct hsp_app *a, void *ret, size_t n)
         done += k > 0 ? (size_t)k : 0;
     }
     return true;
+}
+
+uint64_t hsp_app_events_begin(const struct hsp_app *a)
+{
+    return (uint64_t)hsp_generation_number(a->cluster->generation) << 40;
 }
 
 hsp_msec hsp_app_core_now(const struct hsp_app *a)

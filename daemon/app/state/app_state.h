@@ -123,6 +123,9 @@ struct hsp_app {
 
 hsp_msec hsp_app_now(void); /* monotonic */
 int64_t hsp_app_unix_ms(void);
+/* Numbers of events never come again: each generation begins above this number, and above all that
+ * the one before it could have given. 2^40 of them are a million a second for twelve days. */
+uint64_t hsp_app_events_begin(const struct hsp_app *a);
 /* Fills @ret with @n random bytes of the kernel. False: there are none, which is logged. */
 bool hsp_app_random(struct hsp_app *a, void *ret, size_t n);
 
