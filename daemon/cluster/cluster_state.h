@@ -524,6 +524,7 @@ struct hsp_job {
     bool retune;          /* ask again although the devices are the same */
     bool tight;           /* with more room in state folders the answer might have been another */
     char cause[160];      /* of the next plan */
+    bool cause_open;      /* it came from one that did not know it. Not stored */
     hsp_msec detect_ms, sealed_ms, planned_ms;
     uint32_t n_facts;
     struct hsp_learnt facts[HSP_CLUSTER_FACTS];

@@ -305,17 +305,20 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
 
 /* ---- losses ---- */
 
-/* One that was aborted by another does not know why. */
-static bool is_hearsay(const char *cause)
+/* How much @cause explains: one that was aborted by another does not know why, and one that names a
+ * peer may have lost it for what that peer says. */
+static int explains(const char *cause)
 {
-    return strstr(cause, ": aborted by rank ") != NULL;
+    return strstr(cause, ": aborted by rank ") != NULL ? 0
+           : strstr(cause, " lost peer ") != NULL      ? 1
+                                                       : 2;
 }
 
-/* Who has aborted the epoch says why behind those who have heard of the abort. */
+/* Who has aborted the epoch says why behind those who have heard of the abort, or of its end. */
 static void cause_known(struct hsp_job *j, const char *cause)
 {
-    if (is_hearsay(j->cause) && !is_hearsay(cause)) {
-        if (is_hearsay(j->reason)) {
+    if (j->cause_open && explains(cause) > explains(j->cause)) {
+        if (strncmp(j->reason, j->cause, strlen(j->cause)) == 0) {
             hsp_str_printf(j->reason, sizeof(j->reason), "%s", cause);
         }
         hsp_str_printf(j->cause, sizeof(j->cause), "%s", cause);
@@ -349,6 +352,7 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         hsp_ci_attempt_fail(c, j, cause);
     } else if (cur || att) {
         hsp_ci_job_loss(c, j, cause);
+        j->cause_open = explains(j->cause) == 0;
     } else {
         cause_known(j, cause);
     }

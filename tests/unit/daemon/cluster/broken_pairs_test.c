@@ -733,28 +733,53 @@ static void the_cause_comes_behind_the_abort(void **state)
     cw_end(&w);
 }
 
+/* One that has lost who aborted the epoch names that peer, and no reason. */
+static void the_cause_comes_behind_the_loss_of_who_aborts(void **state)
+{
+    (void)state;
+    for (uint32_t heard = 0; heard < 2; heard++) { /* of the abort, first */
+        struct cw_world w;
+        cw_begin(&w, 3, 1);
+        cw_run_job(&w, 3);
+        if (heard == 1) {
+            breaks(&w, 1, "aborted by rank 1 (n1/0)");
+        }
+        cw_msg(&w, 3,
+               (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                                .epoch = cw_job(&w, 1)->cur.epoch,
+                                .u.lost = {.job = 1, .peer = 1, .reason = "closed"}});
+        assert_string_equal(cw_job(&w, 1)->cause, "n2/0 lost peer 1 on n1: closed");
+        breaks(&w, 2, "/srv/text has changed");
+        assert_string_equal(cw_job(&w, 1)->cause, heard == 1 ? "n1/0: /srv/text has changed"
+                                                             : "n2/0 lost peer 1 on n1: closed");
+        cw_end(&w);
+    }
+}
+
 HSP_TEST_FILE(broken_pairs_test)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_silent_pair_is_measured),
-                                       cmocka_unit_test(one_loss_is_one_round),
-                                       cmocka_unit_test(places_for_those_who_name_a_pair),
-                                       cmocka_unit_test(a_third_one_tells_first),
-                                       cmocka_unit_test(who_cannot_connect_tells_it),
-                                       cmocka_unit_test(answered_calls_count_once),
-                                       cmocka_unit_test(another_executor_since),
-                                       cmocka_unit_test(a_node_that_dies_explains_it),
-                                       cmocka_unit_test(nobody_answers),
-                                       cmocka_unit_test(until_it_is_mended),
-                                       cmocka_unit_test(the_most_speed_is_kept),
-                                       cmocka_unit_test(state_is_kept),
-                                       cmocka_unit_test(state_comes_over_a_third),
-                                       cmocka_unit_test(state_that_is_cut_off),
-                                       cmocka_unit_test(what_runs_stays),
-                                       cmocka_unit_test(what_cannot_be_used_is_not_taken),
-                                       cmocka_unit_test(members_apart_train_on),
-                                       cmocka_unit_test(members_with_a_slow_pair_switch),
-                                       cmocka_unit_test(an_attempt_of_a_broken_pair),
-                                       cmocka_unit_test(the_cause_comes_behind_the_abort),
-                                       cmocka_unit_test(all_is_broken)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_silent_pair_is_measured),
+        cmocka_unit_test(one_loss_is_one_round),
+        cmocka_unit_test(places_for_those_who_name_a_pair),
+        cmocka_unit_test(a_third_one_tells_first),
+        cmocka_unit_test(who_cannot_connect_tells_it),
+        cmocka_unit_test(answered_calls_count_once),
+        cmocka_unit_test(another_executor_since),
+        cmocka_unit_test(a_node_that_dies_explains_it),
+        cmocka_unit_test(nobody_answers),
+        cmocka_unit_test(until_it_is_mended),
+        cmocka_unit_test(the_most_speed_is_kept),
+        cmocka_unit_test(state_is_kept),
+        cmocka_unit_test(state_comes_over_a_third),
+        cmocka_unit_test(state_that_is_cut_off),
+        cmocka_unit_test(what_runs_stays),
+        cmocka_unit_test(what_cannot_be_used_is_not_taken),
+        cmocka_unit_test(members_apart_train_on),
+        cmocka_unit_test(members_with_a_slow_pair_switch),
+        cmocka_unit_test(an_attempt_of_a_broken_pair),
+        cmocka_unit_test(the_cause_comes_behind_the_abort),
+        cmocka_unit_test(the_cause_comes_behind_the_loss_of_who_aborts),
+        cmocka_unit_test(all_is_broken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
