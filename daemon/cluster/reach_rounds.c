@@ -75,8 +75,12 @@ static uint32_t begin(struct hsp_cluster *c, uint32_t job, const uint32_t *node,
     while (slot < HSP_REACH_ROUNDS && c->round[slot] != NULL) {
         slot++;
     }
-    struct hsp_reach_round *r = slot < HSP_REACH_ROUNDS ? calloc(1, sizeof(*r)) : NULL;
+    if (slot == HSP_REACH_ROUNDS) {
+        return 0;
+    }
+    struct hsp_reach_round *r = calloc(1, sizeof(*r));
     if (r == NULL) {
+        c->failed = true;
         return 0;
     }
     c->next_round = c->next_round < UINT32_MAX ? c->next_round + 1 : 1;

@@ -40,6 +40,7 @@ tests_unit_oom_oom_room_tests_LDADD = $(HSP_OOM_LIBS) $(CTL_LIBS) $(RUN_LIBS) $(
 # The stories of tests/unit/daemon/cluster and tests/unit/worker/agent, told once more without memory.
 oom_cluster_tests = \
   tests/unit/oom/oom_adoptjob_test \
+  tests/unit/oom/oom_brokenpairs_test \
   tests/unit/oom/oom_cluster_test \
   tests/unit/oom/oom_clusterdata_test \
   tests/unit/oom/oom_clusternodes_test \
@@ -56,6 +57,7 @@ $(oom_cluster_tests): tests/unit/oom/oom_cluster_tests
 	$(LINK_TEST)
 tests_unit_oom_oom_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/adopt_job_test.c \
+  tests/unit/daemon/cluster/broken_pairs_test.c \
   tests/unit/daemon/cluster/cluster_test.c \
   tests/unit/daemon/cluster/cluster_data_test.c \
   tests/unit/daemon/cluster/cluster_nodes_test.c \

@@ -160,6 +160,7 @@ enum hsp_status __wrap_hsp_cluster_step(struct hsp_cluster *c, const struct hsp_
 /* ---- the files of tests, under their names here ---- */
 
 HSP_TEST_AGAIN(oom_adoptjob_test, adopt_job_test)
+HSP_TEST_AGAIN(oom_brokenpairs_test, broken_pairs_test)
 HSP_TEST_AGAIN(oom_cluster_test, cluster_test)
 HSP_TEST_AGAIN(oom_clusterdata_test, cluster_data_test)
 HSP_TEST_AGAIN(oom_clusternodes_test, cluster_nodes_test)
