@@ -34,6 +34,7 @@
 
 #define CHANNEL_OUTPUT 0x7ffffff2u /* a word of rank 0 to each */
 #define MODEL          HSP_FINAL_MODEL
+#define METRICS        "metrics.jsonl"
 #define ARMED_MS       1000 /* a turn of a wait that other things end */
 enum word { WRITTEN, GATHER, LEAVE };
 
@@ -217,13 +218,35 @@ static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st,
     return st;
 }
 
+/* The job may have ended before: what was noted of its first steps is in the file alone then. */
+static void join_earlier(const struct hsp_ex_epoch *e, const struct hsp_folder *in,
+                         struct hsp_buf *metrics, struct hsp_notes_faults *faults)
+{
+    struct hsp_err why = {0};
+    uint8_t *text = NULL;
+    size_t len = 0;
+    enum hsp_status st = hsp_folder_read(in, METRICS, metrics->max, &text, &len, &why);
+    if (st == HSP_OK) {
+        st = hsp_metrics_join((const char *)text, e->p, metrics, faults->lacking, &why);
+    }
+    free(text);
+    if (st != HSP_OK && st != HSP_ENOENT) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                METRICS " goes without the lines of the one that it replaces: %s", why.msg);
+    }
+}
+
 static enum hsp_status write_texts(struct hsp_ex_epoch *e, const struct hsp_folder *in,
-                                   const struct hsp_buf *metrics, struct hsp_err *err)
+                                   struct hsp_buf *metrics, struct hsp_notes_faults *faults,
+                                   struct hsp_err *err)
 {
     const char *config = e->pkg.config_json;
     enum hsp_status st = hsp_folder_write(in, "config.json", config, strlen(config), err);
-    return st == HSP_OK ? hsp_folder_write(in, "metrics.jsonl", metrics->data, metrics->len, err)
-                        : st;
+    if (st != HSP_OK) {
+        return st;
+    }
+    join_earlier(e, in, metrics, faults);
+    return hsp_folder_write(in, METRICS, metrics->data, metrics->len, err);
 }
 
 /* On the thread of the disk. */
@@ -400,8 +423,9 @@ static enum hsp_status try_model(struct hsp_ex_epoch *e, const struct hsp_folder
 }
 
 /* Rank 0: the model, then the texts beside it. */
-static enum hsp_status write_outputs(struct hsp_ex_epoch *e, const struct hsp_buf *metrics,
-                                     uint64_t *ret_epoch, struct hsp_err *err)
+static enum hsp_status write_outputs(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
+                                     struct hsp_notes_faults *faults, uint64_t *ret_epoch,
+                                     struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     bool model = false, all = false;
@@ -413,7 +437,7 @@ static enum hsp_status write_outputs(struct hsp_ex_epoch *e, const struct hsp_bu
             st = try_model(e, &in, &disk, &why, err);
             model = st == HSP_OK && disk == HSP_OK;
         }
-        all = disk == HSP_OK && model && write_texts(e, &in, metrics, &why) == HSP_OK;
+        all = disk == HSP_OK && model && write_texts(e, &in, metrics, faults, &why) == HSP_OK;
         hsp_folder_close(&in);
         if (st == HSP_OK && !all) {
             st = await_disk(e, tries, &why, ret_epoch, err);
@@ -431,6 +455,6 @@ enum hsp_status hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *me
     if (st != HSP_OK) {
         return st;
     }
-    return e->p->rank == 0 ? write_outputs(e, metrics, ret_epoch, err)
+    return e->p->rank == 0 ? write_outputs(e, metrics, faults, ret_epoch, err)
                            : serve_model(e, ret_epoch, err);
 }

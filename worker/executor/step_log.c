@@ -370,6 +370,48 @@ enum hsp_status hsp_metrics_newest(char *text, const struct hsp_m_prepare *p, st
                : st;
 }
 
+/* The lines of metrics.jsonl of steps before @steps as notes; others than we write are left out. */
+static void put_notes(const char *text, uint64_t steps, struct hsp_buf *notes)
+{
+    for (size_t len; *text != '\0'; text += len + (text[len] == '\n')) {
+        char json[LINE_MAX_CHARS], line[LINE_MAX_CHARS];
+        len = strcspn(text, "\n");
+        (void)snprintf(json, sizeof json, "%.*s", len < sizeof json ? (int)len : 0, text);
+        uint64_t step = count_of(json, "\"step\":", UINT64_MAX);
+        int n = snprintf(line, sizeof line, "%" PRIu64 " %" PRIu64 " %s",
+                         count_of(json, "\"epoch\":", UINT64_MAX), step, json);
+        if (step < steps && is_unproven(line, (size_t)n)) {
+            hsp_buf_puts(notes, line);
+            hsp_buf_puts(notes, "\n");
+        }
+    }
+}
+
+enum hsp_status hsp_metrics_join(const char *old, const struct hsp_m_prepare *p,
+                                 struct hsp_buf *out, char ret_lacking[HSP_NOTES_DAMAGE],
+                                 struct hsp_err *err)
+{
+    char lacking[HSP_NOTES_DAMAGE];
+    struct hsp_buf notes, both;
+    hsp_buf_init(&notes, 4 * out->max);
+    hsp_buf_init(&both, out->max);
+    put_notes(old, p->steps, &notes);
+    put_notes(hsp_buf_cstr(out), p->steps, &notes);
+    const char *text = hsp_buf_cstr(&notes);
+    enum hsp_status st = notes.failed
+                             ? hsp_err_set(err, hsp_buf_status(&notes), 0, "no room for metrics")
+                             : hsp_metrics_newest((char *)(uintptr_t)text, p, &both, lacking, err);
+    hsp_buf_fini(&notes);
+    if (st != HSP_OK) {
+        hsp_buf_fini(&both);
+        return st;
+    }
+    hsp_buf_fini(out);
+    *out = both;
+    memcpy(ret_lacking, lacking, sizeof lacking);
+    return HSP_OK;
+}
+
 /* Leaves of the notes in @all the newest of each step that counts by @p. On an error they are
  * all there still. */
 static enum hsp_status thin(struct hsp_buf *all, const struct hsp_m_prepare *p, struct hsp_err *err)

@@ -54,6 +54,12 @@ size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_da
  * of 700 steps: 17, 30 to 31"; "" none. HSP_ENOMEM, HSP_ELIMIT. */
 enum hsp_status hsp_metrics_newest(char *text, const struct hsp_m_prepare *p, struct hsp_buf *out,
                                    char ret_lacking[HSP_NOTES_DAMAGE], struct hsp_err *err);
+/* Puts into @out, lines of such a kind, those of the text @old that it has no step of, or an earlier
+ * epoch's, and that count. @old: metrics.jsonl as the job has ended before; it went back since.
+ * @ret_lacking: anew. On an error both are as they were. HSP_ENOMEM, HSP_ELIMIT. */
+enum hsp_status hsp_metrics_join(const char *old, const struct hsp_m_prepare *p,
+                                 struct hsp_buf *out, char ret_lacking[HSP_NOTES_DAMAGE],
+                                 struct hsp_err *err);
 /* Puts @n bytes of notes behind those of @all. Where there is no room, all but the newest of each
  * step that count by @p go first; then all->max grows to twice what there is, up to @limit.
  * HSP_ELIMIT, HSP_ENOMEM: @all has no less than before but for those. */

@@ -198,6 +198,44 @@ static void test_metrics_of_a_lost_node_are_known_to_its_keeper(void **state)
     metrics_go_where_the_state_goes(*state, false, false);
 }
 
+/* A job that has ended goes back to a checkpoint, as hspmdd has a backup, and its notes are gone: the
+ * lines of the file stay, but for those that were made anew, and for what is none. */
+static void test_metrics_of_an_earlier_end_stay(void **state)
+{
+    static const char earlier[] = "{\"step\":0,\"loss\":9.5,\"tokens\":1,\"epoch\":40}\n"
+                                  "{\"step\":2,\"loss\":\"nan\",\"tokens\":1,\"epoch\":41}\n"
+                                  "{\"step\":3,\"loss\":9.5,\"tokens\":1,\"epoch\":4\n"
+                                  "{\"step\":59,\"loss\":9.5,\"tokens\":1,\"epoch\":41}\n"
+                                  "{\"step\":900,\"loss\":9.5,\"tokens\":1,\"epoch\":41}\n";
+    struct xw_world *w = *state;
+    struct hsp_err err = {0};
+    char final[4300], path[4400], lacking[64];
+    uint8_t *text = NULL;
+    size_t len = 0;
+    struct hsp_epoch_plan *from = xw_make_plan(w, xw_plan_dp), *one = xw_make_plan(w, xw_plan_one);
+    (void)snprintf(final, sizeof final, "%s/t", w->dir);
+    assert_int_equal(mkdir(final, 0700), 0);
+    (void)snprintf(final, sizeof final, "%s/t/final", w->dir);
+    assert_int_equal(mkdir(final, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/metrics.jsonl", final);
+    assert_ok(hsp_file_write(path, earlier, sizeof earlier - 1, 0600, &err), &err);
+    w->older_peers = true;
+    uint64_t version = replace_the_first(w, true, from);
+    go_on_alone(w, true, from, one, version);
+    (void)snprintf(lacking, sizeof lacking, "%d of %d steps: 1, 3 to %d", (int)version - 2,
+                   XW_STEPS, (int)version - 1);
+    assert_string_equal(w->last.u.finished.lacking, lacking);
+    assert_int_equal(count_lines(&w->last), XW_STEPS - version + 2);
+    assert_ok(hsp_file_read(path, 1 << 20, &text, &len, &err), &err);
+    assert_int_equal(len, w->last.blob_len);
+    assert_memory_equal(text, w->last.blob, len);
+    assert_memory_equal(text, earlier, 90);
+    assert_null(memmem(text + 90, len - 90, "9.5", 3));
+    free(text);
+    (void)hsp_epoch_plan_free(from);
+    (void)hsp_epoch_plan_free(one);
+}
+
 static void test_steps_without_metrics_are_told_at_the_end(void **state)
 {
     metrics_go_where_the_state_goes(*state, true, true);
@@ -561,6 +599,7 @@ HSP_TEST_FILE(executor_files_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_metrics_of_a_lost_node_are_known_to_its_keeper,
                                         xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_metrics_of_an_earlier_end_stay, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_steps_without_metrics_are_told_at_the_end, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_job_that_waits_for_its_disk_can_be_ended, xw_setup,
