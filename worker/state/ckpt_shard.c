@@ -395,6 +395,8 @@ static enum hsp_status read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
     if (*ret_format != HSP_CKPT_FORMAT) {
         return HSP_OK;
     }
+    size_t n_entries;
+    (void)hsp_st_entries(s->st, &n_entries);
     if (!cJSON_IsString(job) || strlen(job->valuestring) >= sizeof(s->info.job) ||
         !hsp_json_u64(s->meta, "step", &s->info.step) ||
         !hsp_json_u64(s->meta, "term", &s->info.term) ||
@@ -405,7 +407,7 @@ static enum hsp_status read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
         (cluster != NULL && (!cJSON_IsString(cluster) ||
                              !hsp_digest_parse(cluster->valuestring, &s->info.whose.cluster))) ||
         !read_u32(s->meta, "rank", &s->rank) || !cJSON_IsArray(pieces) ||
-        (size_t)cJSON_GetArraySize(pieces) != hsp_st_count(s->st)) {
+        (size_t)cJSON_GetArraySize(pieces) != n_entries) {
         return HSP_EDIGEST;
     }
     (void)snprintf(s->info.job, sizeof(s->info.job), "%s", job->valuestring);

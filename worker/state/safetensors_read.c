@@ -292,14 +292,10 @@ enum hsp_status hsp_st_open_in(const struct hsp_folder *in, const char *name,
     return open_file(in->fd, name, path, ret, err);
 }
 
-size_t hsp_st_count(const struct hsp_st_reader *r)
+const struct hsp_st_entry *hsp_st_entries(const struct hsp_st_reader *r, size_t *ret_n)
 {
-    return r->n;
-}
-
-const struct hsp_st_entry *hsp_st_at(const struct hsp_st_reader *r, size_t i)
-{
-    return i < r->n ? &r->e[i] : NULL;
+    *ret_n = r->n;
+    return r->e;
 }
 
 const struct hsp_st_entry *hsp_st_find(const struct hsp_st_reader *r, const char *name)

@@ -20,8 +20,8 @@ enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct
  * closed. */
 enum hsp_status hsp_st_open_in(const struct hsp_folder *in, const char *name,
                                struct hsp_st_reader **ret, struct hsp_err *err);
-size_t hsp_st_count(const struct hsp_st_reader *r);
-const struct hsp_st_entry *hsp_st_at(const struct hsp_st_reader *r, size_t i);
+/* All entries, in the order of the header. */
+const struct hsp_st_entry *hsp_st_entries(const struct hsp_st_reader *r, size_t *ret_n);
 /* Entry by name; NULL when absent. */
 const struct hsp_st_entry *hsp_st_find(const struct hsp_st_reader *r, const char *name);
 /* Value of a __metadata__ key; NULL when absent. */

@@ -28,15 +28,16 @@ static double *read_model(const char *folder, size_t *ret_n)
     struct hsp_err err = {0};
     (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", folder);
     assert_ok(hsp_st_open(path, &r, &err), &err);
-    size_t n = 0, at = 0;
-    for (size_t i = 0; i < hsp_st_count(r); i++) {
-        n += (hsp_st_at(r, i)->end - hsp_st_at(r, i)->begin) / sizeof(double);
+    size_t n = 0, at = 0, n_entries;
+    const struct hsp_st_entry *e = hsp_st_entries(r, &n_entries);
+    for (size_t i = 0; i < n_entries; i++) {
+        n += (e[i].end - e[i].begin) / sizeof(double);
     }
     double *x = calloc(n, sizeof *x);
     assert_non_null(x);
-    for (size_t i = 0; i < hsp_st_count(r); i++) {
-        size_t bytes = hsp_st_at(r, i)->end - hsp_st_at(r, i)->begin;
-        assert_ok(hsp_st_read(r, hsp_st_at(r, i), 0, x + at, bytes, &err), &err);
+    for (size_t i = 0; i < n_entries; i++) {
+        size_t bytes = e[i].end - e[i].begin;
+        assert_ok(hsp_st_read(r, &e[i], 0, x + at, bytes, &err), &err);
         at += bytes / sizeof(double);
     }
     hsp_st_close(r);

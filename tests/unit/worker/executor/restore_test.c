@@ -134,8 +134,11 @@ static void make_sums(const char *path)
     struct hsp_err err = {0};
     assert_ok(hsp_file_read(path, 1 << 16, (uint8_t **)&data, &len, &err), &err);
     assert_ok(hsp_st_open(path, &r, &err), &err);
-    for (size_t i = 0; i < N_PARAMS * N_KINDS; i++) {
-        bytes[i] = hsp_st_at(r, i)->end - hsp_st_at(r, i)->begin;
+    size_t n;
+    const struct hsp_st_entry *e = hsp_st_entries(r, &n);
+    assert_int_equal(n, N_PARAMS * N_KINDS);
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] = e[i].end - e[i].begin;
     }
     hsp_st_close(r);
     assert_true(hsp_part_sums_init(&sums, bytes, N_PARAMS * N_KINDS));

@@ -53,7 +53,7 @@ static float model_in(const char *dir, const char *folder)
     float x = 0;
     (void)snprintf(path, sizeof path, "%s/%s/" HSP_FINAL_MODEL, dir, folder);
     assert_ok(hsp_st_open(path, &r, &err), &err);
-    assert_ok(hsp_st_read(r, hsp_st_at(r, 0), 0, &x, sizeof x, &err), &err);
+    assert_ok(hsp_st_read(r, hsp_st_find(r, "w"), 0, &x, sizeof x, &err), &err);
     (void)hsp_st_close(r);
     return x;
 }
