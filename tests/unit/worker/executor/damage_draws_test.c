@@ -243,11 +243,13 @@ static void live(struct xw_world *w)
     uint64_t harmed = 0;
     (void)snprintf(t.place, sizeof t.place, "%s%s", names[when],
                    w->device ? ", in GPU memory" : "");
+    bool alone_has_it = layout == PP && dev == 0; /* all of the first stage, none of it cut */
     if (!leaves) {
         dw_plan_harm_in(when, dev, at,
-                        when == AT_END          ? ALL_WEIGHTS
-                        : when == AT_CHECKPOINT ? OWNED /* others may be written by their twin */
-                                                : ANY);
+                        when == AT_END ? ALL_WEIGHTS
+                        : when == AT_CHECKPOINT && !alone_has_it
+                            ? OWNED /* others may be written by their twin */
+                            : ANY);
     }
     dd_begin(&s, layout);
     if (leaves) {
