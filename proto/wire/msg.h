@@ -397,6 +397,8 @@ struct hsp_m_checked {
     uint32_t n_devices;    /* COMPUTE */
     struct hsp_m_figures *devices;
 };
+#define HSP_DUE_AUTO UINT32_MAX /* rank 0 chooses the distance of due versions */
+
 /* One per device. The blob (msg_blob.h) holds peers, template, binding, transfer and copy
  * tables. */
 struct hsp_m_prepare {
@@ -441,6 +443,8 @@ struct hsp_m_prepare {
     uint32_t silent_ms;
     /* All peers give each other the notes of steps; the same for all of an epoch. */
     bool share_notes;
+    uint32_t due_every; /* distance of due versions (worker/executor/due.h); 0: each one */
+    double due_overhead, due_recompute_s; /* AUTO: at most so much of the time; seconds of steps */
 };
 struct hsp_m_ready {
     uint32_t job, device;
@@ -485,10 +489,11 @@ struct hsp_m_sealed {
     uint32_t n_holdings;
     struct hsp_m_holding *holdings;
 };
-/* By rank 0, when it passed the vote of `step`: version `step` is stable. */
+/* By rank 0, when it passed the vote of `step`. Version `step` - `ahead` is stable. */
 struct hsp_m_step {
     uint32_t job;
-    uint64_t step;         /* the step whose vote passed; stable version */
+    uint64_t step;         /* the step whose vote passed */
+    uint64_t ahead;        /* 0: version `step` is stable */
     double loss, val_loss; /* mean per token; val_loss nan when not validated */
     double grad_norm, lr;
     uint64_t tokens;

@@ -250,7 +250,13 @@ static const struct hsp_wire_field f_prepare[] = {
     BOOL(prepare, data_tls),
     STR(prepare, trusted_network, HSP_NETWORKS_MAX),
     U32(prepare, silent_ms),
-    {.name = "share_notes", .type = HSP_F_BOOL, .offset = OFF(prepare, share_notes), .since = 16}};
+    {.name = "share_notes", .type = HSP_F_BOOL, .offset = OFF(prepare, share_notes), .since = 16},
+    {.name = "due_every", .type = HSP_F_U32, .offset = OFF(prepare, due_every), .since = 17},
+    {.name = "due_overhead", .type = HSP_F_F64, .offset = OFF(prepare, due_overhead), .since = 17},
+    {.name = "due_recompute_s",
+     .type = HSP_F_F64,
+     .offset = OFF(prepare, due_recompute_s),
+     .since = 17}};
 static const struct hsp_wire_field f_ready[] = {U32(ready, job),
                                                 U32MAX(ready, device, HSP_NODE_DEVICES - 1),
                                                 U64(ready, mem_bytes),
@@ -285,17 +291,19 @@ static const struct hsp_wire_field f_started[] = {U32(started, job),
                                                   U64(started, passed_on_bytes)};
 static const struct hsp_wire_field f_sealed[] = {
     U32(sealed, job), LIST(sealed, holdings, n_holdings, holding, HSP_MSG_HOLDINGS)};
-static const struct hsp_wire_field f_step[] = {U32(step, job),
-                                               U64(step, step),
-                                               F64(step, loss),
-                                               F64(step, val_loss),
-                                               F64(step, grad_norm),
-                                               F64(step, lr),
-                                               U64(step, tokens),
-                                               F64(step, seconds),
-                                               U32(step, sequence),
-                                               BOOL(step, final),
-                                               F64S(step, compute_s, n_compute, HSP_MSG_RANKS)};
+static const struct hsp_wire_field f_step[] = {
+    U32(step, job),
+    U64(step, step),
+    F64(step, loss),
+    F64(step, val_loss),
+    F64(step, grad_norm),
+    F64(step, lr),
+    U64(step, tokens),
+    F64(step, seconds),
+    U32(step, sequence),
+    BOOL(step, final),
+    F64S(step, compute_s, n_compute, HSP_MSG_RANKS),
+    {.name = "ahead", .type = HSP_F_U64, .offset = OFF(step, ahead), .since = 17}};
 static const struct hsp_wire_field f_lost[] = {U32(lost, job),
                                                U32MAX(lost, device, HSP_NODE_DEVICES - 1),
                                                U32MAX(lost, peer, HSP_MSG_RANKS),

@@ -26,6 +26,7 @@
 #define HSP_PROTO_ATTEMPTS 15 /* the names of unfinished checkpoints (worker/state/ckpt_steps.h) */
 #define HSP_PROTO_NOTES    16 /* notes of steps are shared (worker/executor/step_share.h) */
 #define HSP_PROTO_BUCKETS  17 /* bindings have buckets (proto/program/README.md) */
+#define HSP_PROTO_DUE      17 /* not every version is due (worker/executor/due.h) */
 
 struct hsp_protocol {
     uint8_t oldest, newest;

@@ -46,11 +46,10 @@ struct hsp_written {
 /* All optional. A status that is not HSP_OK ends the step with it. */
 struct hsp_engine_hooks {
     void *ctx;
-    /* Before this rank's record of step @mine->step leaves: version mine->step must be sealed and
-     * its promised copies confirmed when this returns. May wait; may set armed and flags. Comm
-     * thread. */
+    /* Before this rank's record of step @mine->step leaves: version mine->step may be written over
+     * when this returns and the vote has passed. May wait; may set armed and flags. Comm thread. */
     enum hsp_status (*before_vote)(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err);
-    /* All records are here: version v->step is stable. Comm thread. */
+    /* All records are here. Comm thread. */
     enum hsp_status (*passed)(void *ctx, const struct hsp_vote *v,
                               const struct hsp_vote_record *all, uint32_t n, struct hsp_err *err);
     /* A version is written: on a CPU it is whole now, on a device at the ticket. The thread of the

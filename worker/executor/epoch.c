@@ -436,7 +436,8 @@ static enum hsp_status serve_or_train(struct hsp_ex_epoch *e, uint64_t version, 
         return HSP_OK;
     }
     (void)pthread_mutex_lock(&e->lock);
-    e->first = e->written = e->sealed = e->stable = version;
+    e->first = e->passed = e->written = e->saved = e->sealed = e->stable = version;
+    hsp_due_begin(&e->due, version);
     e->phase = e->cancelled ? HSP_EPOCH_FAILED : HSP_EPOCH_RUNNING;
     (void)pthread_mutex_unlock(&e->lock);
     if (e->keeps) {
@@ -564,6 +565,10 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
             p->ckpt_cluster = p->cluster;
         }
         e->p = p;
+        e->due = (struct hsp_due){.all = p->due_every == 0,
+                                  .every = p->due_every != HSP_DUE_AUTO ? p->due_every : 0,
+                                  .ckpt_every = p->checkpoint_every,
+                                  .steps = p->steps};
         e->member = e->p->rank < e->p->n_ranks;
         e->keeps = !e->member && e->p->rank - e->p->n_ranks < e->p->n_keepers;
         e->has_run = pthread_create(&e->run, NULL, run_thread, e) == 0;

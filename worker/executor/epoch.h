@@ -30,6 +30,7 @@
 #include "worker/exec/step_trace.h"
 #include "worker/executor/agent_channel.h"
 #include "worker/executor/disk_thread.h"
+#include "worker/executor/due.h"
 #include "worker/executor/epoch_device.h"
 #include "worker/executor/nccl_log.h"
 #include "worker/executor/reaper.h"
@@ -145,7 +146,8 @@ struct hsp_seal_times {
  * may have been away. Each costs a message when the epoch breaks. */
 #define HSP_EPOCH_SAID 64
 struct hsp_said {
-    uint32_t n; /* so far; the newest HSP_EPOCH_SAID are here */
+    uint32_t n;    /* so far; the newest HSP_EPOCH_SAID are here */
+    uint32_t told; /* to keepers, so far, where not every version is due */
     struct hsp_said_step {
         uint64_t step, tokens; /* as in struct hsp_m_step */
         double loss, val_loss, grad_norm, lr, seconds;
@@ -163,6 +165,7 @@ enum hsp_keeper_work {
     HSP_KEEPER_FETCH,
     HSP_KEEPER_SEAL,
     HSP_KEEPER_COPY,
+    HSP_KEEPER_TELL,
     HSP_KEEPER_CHECKPOINT,
     HSP_KEEPER_END
 };
@@ -232,8 +235,11 @@ struct hsp_ex_epoch {
     uint32_t n_noop;      /* no-op steps in a row before the first step here; set before go */
     uint64_t armed;       /* epoch to put into vote records, 0 none */
     bool want_checkpoint; /* rank 0: in the next vote record */
+    struct hsp_due due;   /* members: which versions are sealed */
     uint64_t first;       /* version with which its steps begin */
+    uint64_t passed;      /* newest version with a vote that has passed, as far as is known here */
     uint64_t written;     /* newest version with its update done */
+    uint64_t saved;       /* newest due version that has left the device */
     uint64_t sealed;      /* newest sealed version */
     bool sealing;         /* a thread is at it */
     /* The first error of a seal, after which nothing is sealed; code HSP_OK: none. */

@@ -263,12 +263,36 @@ static enum hsp_status await_acks(struct hsp_ex_epoch *e, uint64_t version, stru
     return st;
 }
 
+/* Tells the keepers what they note, and the version that follows where they cannot know it. */
+static enum hsp_status announce(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    if (e->due.all) {
+        return hsp_epoch_share_step(e, CHANNEL_STEP, err);
+    }
+    return e->p->rank == 0 ? hsp_epoch_share_steps(e, CHANNEL_STEP, version, err) : HSP_OK;
+}
+
+enum hsp_status hsp_epoch_tell_keepers(struct hsp_ex_epoch *e, struct hsp_err *err)
+{
+    return hsp_epoch_share_steps(e, CHANNEL_STEP, HSP_NO_VERSION, err);
+}
+
+enum hsp_status hsp_epoch_next_copy(struct hsp_ex_epoch *e, uint64_t *version, struct hsp_err *err)
+{
+    uint64_t next = HSP_NO_VERSION;
+    enum hsp_status st = HSP_OK;
+    while (!e->due.all && st == HSP_OK && next == HSP_NO_VERSION) {
+        st = hsp_epoch_take_steps(e, CHANNEL_STEP, &next, err);
+    }
+    *version = e->due.all ? *version : next;
+    return st;
+}
+
 enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
                                        struct hsp_err *err)
 {
     uint8_t *msg = malloc(largest_row(e, &e->pkg.copies));
-    enum hsp_status st =
-        msg != NULL ? hsp_epoch_share_step(e, CHANNEL_STEP, err) : hsp_err_nomem(err, "copies");
+    enum hsp_status st = msg != NULL ? announce(e, version, err) : hsp_err_nomem(err, "copies");
     bool equal = true;
     hsp_kill_point(e, HSP_KILL_COPY_BEFORE, version);
     st = st == HSP_OK ? send_copies(e, version, msg, err) : st;

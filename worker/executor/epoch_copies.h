@@ -14,6 +14,12 @@
  * epoch tells every peer that is new. Errors of the mesh. */
 enum hsp_status hsp_epoch_learn_version(struct hsp_ex_epoch *e, uint64_t *version,
                                         struct hsp_err *err);
+/* At a keeper: the next version that it is to take, which rank 0 tells where not every version is
+ * due; @version is the one after the last. Errors of the mesh. */
+enum hsp_status hsp_epoch_next_copy(struct hsp_ex_epoch *e, uint64_t *version, struct hsp_err *err);
+/* At rank 0, where not every version is due: tells the keepers the steps that it has not told yet.
+ * Errors of the mesh. */
+enum hsp_status hsp_epoch_tell_keepers(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Sends the copies of @version, which is sealed, and takes those kept here, over the state mesh;
  * returns when they are confirmed. Errors of the mesh. */
 enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,

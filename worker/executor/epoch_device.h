@@ -1,8 +1,7 @@
 /* Keeps the state of an epoch in the memory of its device: once, beside the two segments.
  *
- * The engine reads the state and writes each version over the one before. A version is copied into
- * the segment of its parity when the device has written it (hsp_epoch_device_save, then it is
- * sealed), and from the segment to the device before the first step of an epoch
+ * The engine reads the state and writes each version over the one before. A due version is copied
+ * into a segment when the device has written it (hsp_epoch_device_save, then it is sealed), and from the segment to the device before the first step of an epoch
  * (hsp_epoch_device_load). Copies for other ranks, checkpoints, the final model and switches read
  * sealed segments only: so they know nothing of devices. A CPU device does the same in ordinary
  * memory.
@@ -14,8 +13,8 @@
  * Queue:     HSP_DEVQ_STATE. One caller at a time: the run thread until the keeper thread begins,
  *            then the thread that seals (`sealing` of the epoch). Two epochs never seal at once:
  *            the next one begins when this one has sealed its last version.
- * Order:     the update of step t writes over version t. It comes after vote t, which waits for the
- *            copies of version t: so version t is in its segment, sealed.
+ * Order:     the update of step t writes over version t. It comes after vote t, whose record waits
+ *            until version t, if it is due, is in its segment.
  * Memory:    an epoch that is alone on the device takes its state at PREPARE, and tries whether the
  *            rest fits too. One beside another takes it when it begins; the other has given back
  *            all it had by then. Words for hashes are taken at PREPARE.
@@ -70,7 +69,7 @@ enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *e
 /* @part of @version from its segment to the device; it is there on return. Errors of the device. */
 enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
                                       enum hsp_epoch_part part, struct hsp_err *err);
-/* The newest version that was written, from the device to its segment; it is there on return, and
+/* The newest version that was written, from the device to a segment; it is there on return, and
  * no source before it is sealed. Errors of the device: the segment has garbage and no version. */
 enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
                                       struct hsp_err *err);

@@ -29,6 +29,19 @@ static void note_work(struct hsp_ex_epoch *e, enum hsp_keeper_work w)
     e->at.work_ns = hsp_clock_ns();
 }
 
+/* The newest due version is written and not sealed; under the lock. */
+static bool to_seal(const struct hsp_ex_epoch *e)
+{
+    return e->due.newest > e->sealed && e->written == e->due.newest;
+}
+
+/* Rank 0 has notes of many steps that keepers do not know of; under the lock. */
+static bool tells(const struct hsp_ex_epoch *e)
+{
+    return !e->due.all && e->p->rank == 0 && e->p->n_keepers > 0 &&
+           e->said.n - e->said.told >= HSP_EPOCH_SAID / 2;
+}
+
 /* Waits for the next work. *ret_version: its version. */
 static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy,
                                       uint64_t *ret_version, bool *ret_asked)
@@ -44,7 +57,7 @@ static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy
             *ret_version = e->sealed;
             break;
         }
-        if (e->written > e->sealed && e->phase != HSP_EPOCH_LEFT) {
+        if (to_seal(e) && e->phase != HSP_EPOCH_LEFT) {
             w = HSP_KEEPER_SEAL;
             break;
         }
@@ -57,10 +70,14 @@ static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy
         }
         if (e->sealed >= next_copy && e->phase != HSP_EPOCH_LEFT) {
             w = HSP_KEEPER_COPY;
-            *ret_version = next_copy;
+            *ret_version = e->sealed;
             break;
         }
         if (e->no_more_versions || e->phase == HSP_EPOCH_LEFT) {
+            break;
+        }
+        if (tells(e)) {
+            w = HSP_KEEPER_TELL;
             break;
         }
         note_work(e, HSP_KEEPER_IDLE);
@@ -71,29 +88,45 @@ static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy
     return w;
 }
 
-/* Compares @version, as the update has read it, with its seal, before the version made of it is
- * sealed. Only rows without a replica: the vote compares the others. A version that is no longer
- * sealed was found damaged meanwhile, for example by a checkpoint. */
-static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
+/* Before a version made of @version, the newest sealed one, is sealed. @next: it is the one behind
+ * it; then @version, as the update has read it, is compared with its seal. Only rows without a
+ * replica: the vote compares the others. A version that is no longer sealed was found damaged
+ * meanwhile, for example by a checkpoint. */
+static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, bool next,
+                                  struct hsp_err *err)
 {
     struct hsp_state_segment *s = hsp_epoch_home(e, version);
     if (hsp_segment_version(s) != version) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged", version);
     }
+    if (!next) {
+        return HSP_OK;
+    }
     uint32_t row = hsp_epoch_device_misread(e, version, hsp_epoch_twins_alone);
     return row != UINT32_MAX ? hsp_epoch_disown_read(e, s, row, err) : HSP_OK;
 }
 
-/* Seals @version, of which the update is done. */
-static enum hsp_status seal(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
+/* @version has left the device: the next update may write over it. */
+static void note_saved(struct hsp_ex_epoch *e, uint64_t version)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->saved = version;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+/* Seals @version, of which the update is done. @before: the one sealed last. */
+static enum hsp_status seal(struct hsp_ex_epoch *e, uint64_t version, uint64_t before,
+                            struct hsp_err *err)
 {
     int64_t begin = hsp_clock_ns();
     hsp_kill_point(e, HSP_KILL_SEAL_BEFORE, version);
     enum hsp_status st = hsp_epoch_device_save(e, version, err);
     int64_t copied = hsp_clock_ns();
-    st = st == HSP_OK ? check_read(e, version - 1, err) : st;
+    st = st == HSP_OK ? check_read(e, before, before + 1 == version, err) : st;
     hsp_kill_point(e, HSP_KILL_SEAL_IN, version);
     if (st == HSP_OK) {
+        note_saved(e, version);
         hsp_epoch_twins_seal(e, version);
     }
     hsp_kill_point(e, HSP_KILL_SEAL_AFTER, version);
@@ -110,12 +143,12 @@ enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *e
         (void)pthread_cond_wait(&e->cond, &e->lock);
     }
     struct hsp_err why = e->unsealed;
-    uint64_t version = e->written;
-    bool todo = why.code == HSP_OK && version > e->sealed;
+    uint64_t version = e->due.newest, before = e->sealed;
+    bool todo = why.code == HSP_OK && to_seal(e);
     e->sealing = todo;
     (void)pthread_mutex_unlock(&e->lock);
     if (todo) {
-        why.code = seal(e, version, &why);
+        why.code = seal(e, version, before, &why);
         (void)pthread_mutex_lock(&e->lock);
         e->sealed = why.code == HSP_OK ? version : e->sealed;
         e->unsealed = why;
@@ -137,15 +170,20 @@ static void confirm(struct hsp_ex_epoch *e, uint64_t version)
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
-                                          struct hsp_err *err)
+static bool has_come(uint64_t newest, uint64_t version)
+{
+    return newest != HSP_NO_VERSION && newest >= version;
+}
+
+/* Waits until *@newest, a field of the epoch, is @version. */
+static enum hsp_status await_version(struct hsp_ex_epoch *e, const uint64_t *newest,
+                                     uint64_t version, struct hsp_err *err)
 {
     struct hsp_err why = {0};
     (void)pthread_mutex_lock(&e->lock);
     e->at.awaits_copies = true;
     e->at.awaits_ns = hsp_clock_ns();
-    while (!e->cancelled && !e->lost && e->uncopied.code == HSP_OK &&
-           (e->confirmed == HSP_NO_VERSION || e->confirmed < version)) {
+    while (!e->cancelled && !e->lost && e->uncopied.code == HSP_OK && !has_come(*newest, version)) {
         (void)pthread_cond_wait(&e->cond, &e->lock);
     }
     e->at.awaits_copies = false;
@@ -159,6 +197,17 @@ enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t versi
         *err = why;
     }
     return why.code;
+}
+
+enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
+                                          struct hsp_err *err)
+{
+    return await_version(e, &e->confirmed, version, err);
+}
+
+enum hsp_status hsp_epoch_await_saved(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    return await_version(e, &e->saved, version, err);
 }
 
 static enum hsp_status checkpoint(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
@@ -256,6 +305,10 @@ void *hsp_epoch_keeper(void *arg)
             st = fetch(e, version, &err);
             continue;
         }
+        if (w == HSP_KEEPER_TELL) {
+            st = hsp_epoch_tell_keepers(e, &err);
+            continue;
+        }
         st = hsp_epoch_copy_version(e, version, &err);
         if (st == HSP_OK) {
             hsp_epoch_trace_state(e, "copies", from);
@@ -280,8 +333,10 @@ enum hsp_status hsp_epoch_keep(struct hsp_ex_epoch *e, uint64_t version, struct 
     enum hsp_status st = HSP_OK;
     bool stop = false;
     for (uint64_t t = version; st == HSP_OK && !stop && t <= e->p->steps; t++) {
-        st = hsp_epoch_copy_version(e, t, err);
+        st = hsp_epoch_next_copy(e, &t, err);
+        st = st == HSP_OK ? hsp_epoch_copy_version(e, t, err) : st;
         (void)pthread_mutex_lock(&e->lock);
+        e->stable = st == HSP_OK ? e->sealed : e->stable; /* else @t would not be due */
         e->sealed = st == HSP_OK ? t : e->sealed;
         e->voted = e->voted || (st == HSP_OK && t > version); /* nobody sends t before vote t - 1 */
         stop = e->cancelled || e->phase == HSP_EPOCH_LEFT;

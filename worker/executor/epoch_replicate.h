@@ -1,7 +1,7 @@
-/* Runs the keeper thread, which seals each written version, makes its copies and writes the
- * checkpoints beside the next step.
+/* Runs the keeper thread, which seals each due version (due.h), makes its copies and writes the
+ * checkpoints beside the next steps.
  *
- * Example: vote 7 has passed and version 8 is written. The keeper thread of a member seals version
+ * Example: each version is due. Vote 7 has passed and version 8 is written. The keeper thread of a member seals version
  *          8, writes the checkpoint of version 7 if one is due, then copies version 8. Vote 8 waits
  *          for the confirmation of these copies.
  */
@@ -9,14 +9,17 @@
 #define HSP_EPOCH_REPLICATE_H
 #include "worker/executor/epoch.h"
 
-/* On return the newest written version is sealed, by this thread or another. HSP_EDIGEST: the
- * version it was made of is damaged; errors of a device. The first error of an epoch is returned to
- * every later caller too: nothing is sealed behind it. */
+/* On return the newest due version is sealed, if it is written, by this thread or another.
+ * HSP_EDIGEST: the version it was made of is damaged; errors of a device. The first error of an
+ * epoch is returned to every later caller too: nothing is sealed behind it. */
 enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch
  * has ended; else why the copies have. */
 enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
                                           struct hsp_err *err);
+/* The same until due version @version has left the device, and may be written over there. */
+enum hsp_status hsp_epoch_await_saved(struct hsp_ex_epoch *e, uint64_t version,
+                                      struct hsp_err *err);
 /* Seals, copies and checkpoints, on the keeper thread of a member. */
 void *hsp_epoch_keeper(void *arg);
 /* The whole work of a keeper: takes and confirms the copies of @version and of all that

@@ -15,14 +15,17 @@ static uint32_t heir_of(const struct hsp_ex_epoch *e)
     return hsp_package_writer(e->pkg.peers, e->p->n_ranks + e->p->n_keepers);
 }
 
+/* @stable: what is known to be. */
 static void report(const struct hsp_ex_epoch *e, uint64_t epoch, const struct hsp_said_step *s,
-                   double *compute, uint32_t n)
+                   uint64_t stable, double *compute, uint32_t n)
 {
+    uint64_t ahead = !e->due.all && s->step > stable ? s->step - stable : 0;
     struct hsp_err err = {0};
     struct hsp_msg m = {.type = HSP_MSG_STEP,
                         .epoch = epoch,
                         .u.step = {.job = e->p->job,
                                    .step = s->step,
+                                   .ahead = ahead,
                                    .loss = s->loss,
                                    .val_loss = s->val_loss,
                                    .grad_norm = s->grad_norm,
@@ -62,11 +65,14 @@ void hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
     if (e->p->rank != 0) {
         return;
     }
+    (void)pthread_mutex_lock(&e->lock);
+    uint64_t stable = e->stable;
+    (void)pthread_mutex_unlock(&e->lock);
     double *compute = calloc(n, sizeof *compute);
     for (uint32_t i = 0; compute != NULL && i < n; i++) {
         compute[i] = all[i].compute_s;
     }
-    report(e, e->number, &s, compute, n); /* without memory, without the times */
+    report(e, e->number, &s, stable, compute, n); /* without memory, without the times */
     free(compute);
 }
 
@@ -77,16 +83,17 @@ void hsp_epoch_say_again(struct hsp_ex_epoch *e)
     }
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_said said = e->said;
+    uint64_t stable = e->stable;
     (void)pthread_mutex_unlock(&e->lock);
     for (uint32_t i = said.n > HSP_EPOCH_SAID ? said.n - HSP_EPOCH_SAID : 0; i < said.n; i++) {
-        report(e, e->number, &said.step[i % HSP_EPOCH_SAID], NULL, 0);
+        report(e, e->number, &said.step[i % HSP_EPOCH_SAID], stable, NULL, 0);
     }
 }
 
 void hsp_epoch_say_noted(const struct hsp_ex_epoch *e, uint64_t epoch,
                          const struct hsp_said_step *s)
 {
-    report(e, epoch, s, NULL, 0);
+    report(e, epoch, s, s->step, NULL, 0);
 }
 
 /* Who computes nothing notes what rank 0 has told it: it may be all that is left of this epoch. */
@@ -137,6 +144,59 @@ enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, s
     (void)pthread_mutex_unlock(&e->lock);
     for (uint32_t i = e->p->n_ranks; st == HSP_OK && i < e->p->n_ranks + e->p->n_keepers; i++) {
         st = is_told(e, i) ? comm->ops->send(comm, i, channel, &s, sizeof s, err) : HSP_OK;
+    }
+    return st;
+}
+
+/* In front of steps that keepers are told of. */
+struct steps_head {
+    uint64_t
+        version; /* the next one that they are to take; HSP_NO_VERSION: more steps come first */
+    uint64_t n;
+};
+
+enum hsp_status hsp_epoch_share_steps(struct hsp_ex_epoch *e, uint32_t channel, uint64_t version,
+                                      struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    struct hsp_said_step s[HSP_EPOCH_SAID];
+    struct steps_head head = {.version = version};
+    enum hsp_status st = HSP_OK;
+    (void)pthread_mutex_lock(&e->lock);
+    uint32_t left = e->said.n - e->said.told;
+    head.n = left < HSP_EPOCH_SAID ? left : HSP_EPOCH_SAID;
+    for (uint32_t i = 0; i < head.n; i++) {
+        s[i] = e->said.step[(e->said.n - head.n + i) % HSP_EPOCH_SAID];
+    }
+    e->said.told = e->said.n;
+    (void)pthread_mutex_unlock(&e->lock);
+    for (uint32_t i = e->p->n_ranks; st == HSP_OK && i < e->p->n_ranks + e->p->n_keepers; i++) {
+        st = comm->ops->send(comm, i, channel, &head, sizeof head, err);
+        if (st == HSP_OK && head.n > 0) {
+            st = comm->ops->send(comm, i, channel, s, head.n * sizeof s[0], err);
+        }
+    }
+    return st;
+}
+
+enum hsp_status hsp_epoch_take_steps(struct hsp_ex_epoch *e, uint32_t channel,
+                                     uint64_t *ret_version, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    struct hsp_said_step s[HSP_EPOCH_SAID];
+    struct steps_head head;
+    enum hsp_status st = comm->ops->recv(comm, 0, channel, &head, sizeof head, err);
+    if (st == HSP_OK && head.n > HSP_EPOCH_SAID) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "rank 0 tells %" PRIu64 " steps at once", head.n);
+    }
+    if (st == HSP_OK && head.n > 0) {
+        st = comm->ops->recv(comm, 0, channel, s, head.n * sizeof s[0], err);
+    }
+    for (uint64_t i = 0; st == HSP_OK && i < head.n; i++) {
+        note(e, &s[i]);
+    }
+    if (st == HSP_OK) {
+        *ret_version = head.version;
     }
     return st;
 }

@@ -26,6 +26,14 @@ void hsp_epoch_say_noted(const struct hsp_ex_epoch *e, uint64_t epoch,
  * state mesh, and notes it; where PREPARE does not ask for notes to be shared, the heir if it is
  * one. Errors of the mesh. */
 enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, struct hsp_err *err);
+/* The same where not every version is due: in front of the copies of @version, which the keepers
+ * learn by it, or without any (HSP_NO_VERSION). Those steps are told that were not told before, the
+ * newest HSP_EPOCH_SAID at most. Errors of the mesh. */
+enum hsp_status hsp_epoch_share_steps(struct hsp_ex_epoch *e, uint32_t channel, uint64_t version,
+                                      struct hsp_err *err);
+/* At a keeper: takes and notes such steps. HSP_EPROTO; errors of the mesh. */
+enum hsp_status hsp_epoch_take_steps(struct hsp_ex_epoch *e, uint32_t channel,
+                                     uint64_t *ret_version, struct hsp_err *err);
 
 /* Sends @m under the number of this epoch; a failure is logged. */
 void hsp_epoch_send_msg(struct hsp_ex_epoch *e, struct hsp_msg *m);

@@ -23,7 +23,7 @@ static struct view view_of(struct hsp_ex_epoch *e)
     memcpy(v.mesh, e->mesh, sizeof v.mesh);
     v.engine = e->engine;
     v.finishing = e->no_more_versions;
-    v.stable = e->stable;
+    v.stable = e->passed;
     v.step = e->go ? e->go_version : e->p->step;
     (void)pthread_mutex_unlock(&e->lock);
     return v;
@@ -63,6 +63,7 @@ static struct hsp_m_thread keeper_of(const struct view *v)
     case HSP_KEEPER_SEAL:
         return (struct hsp_m_thread){HSP_DOING_COMPUTE, HSP_MSG_RANKS, age_ms(v->at.work_ns)};
     case HSP_KEEPER_COPY:
+    case HSP_KEEPER_TELL:
         return thread_of(v, HSP_MESH_STATE, HSP_MESH_STATE, HSP_DOING_COPY, v->at.work_ns);
     case HSP_KEEPER_CHECKPOINT:
         return thread_of(v, HSP_MESH_STATE, HSP_MESH_STATE, HSP_DOING_CHECKPOINT, v->at.work_ns);

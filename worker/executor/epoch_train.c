@@ -1,6 +1,7 @@
-/* Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes
- * stable when vote t has passed; only then is the segment of version t - 1 opened for version t +
- * 1, and only then is version t on the device written over (decision D9).
+/* Version t is written by the update of step t - 1. Where it is due (due.h) the keeper seals and
+ * copies it, and the update of step t, which writes over it on the device, comes when it has left
+ * the device. It is stable when all records of a vote confirm it; only then the next version can be
+ * due, and takes the segment of the one before (decisions D9, D9a).
  */
 #include "worker/executor/epoch_train.h"
 
@@ -23,9 +24,19 @@
 #include "worker/executor/kill_point.h"
 #include "worker/executor/step_log.h"
 
-#define FLAG_CHECKPOINT 1u /* of rank 0's vote record: write the version of this vote */
-#define CHANNEL_FINAL   0x7ffffff0u
-#define METRICS_MAX     ((size_t)1 << 31)
+#define CHANNEL_FINAL 0x7ffffff0u
+#define METRICS_MAX   ((size_t)1 << 31)
+
+/* The update of @step may write over that version on the device; and the newest due version is
+ * confirmed where due.h says so. This thread alone makes versions due. */
+static enum hsp_status await_due(struct hsp_ex_epoch *e, uint64_t step, struct hsp_err *err)
+{
+    const uint64_t due = e->due.newest;
+    if (hsp_due_waits(&e->due, step)) {
+        return hsp_epoch_await_confirmed(e, due, err);
+    }
+    return due == step ? hsp_epoch_await_saved(e, due, err) : HSP_OK;
+}
 
 /* The samples of the step are read: a step gets no vote if a data file has changed
  * since PREPARE. */
@@ -34,7 +45,7 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     struct hsp_ex_epoch *e = ctx;
     const struct hsp_data_stop stop = {.asked = hsp_epoch_is_over, .ctx = e};
     hsp_data_watch_ask(e->watch);
-    enum hsp_status st = hsp_epoch_await_confirmed(e, mine->step, err);
+    enum hsp_status st = await_due(e, mine->step, err);
     if (st == HSP_OK) {
         st = hsp_epoch_device_await(e, err);
     }
@@ -45,27 +56,34 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
         st = hsp_audit_step(e, mine->step, err);
     }
     (void)pthread_mutex_lock(&e->lock);
+    const uint64_t due = e->due.newest;
+    bool confirmed = e->confirmed == due, pending = e->due.pending;
     mine->armed = e->armed;
-    mine->flags = (e->want_checkpoint ? FLAG_CHECKPOINT : 0) | hsp_epoch_trace_flags(e);
+    mine->flags = hsp_due_record(&e->due, e->confirmed, &mine->armed) |
+                  (e->want_checkpoint ? HSP_VOTE_CHECKPOINT : 0) | hsp_epoch_trace_flags(e);
     e->want_checkpoint = false;
     (void)pthread_mutex_unlock(&e->lock);
-    mine->state = st == HSP_OK ? hsp_epoch_twins_sum(e, mine->step) : 0;
+    mine->state = st == HSP_OK && confirmed && pending ? hsp_epoch_twins_sum(e, due) : 0;
     hsp_kill_vote(e, mine);
     return st;
 }
 
-/* Version v->step is stable: the calendar or rank 0's wish may want it on disk. */
-static void note_stable(struct hsp_ex_epoch *e, const struct hsp_vote *v,
-                        const struct hsp_vote_record *all)
+/* Notes what the vote says about due versions. *ret_stable: the newest stable version, where that
+ * is another one since; else HSP_NO_VERSION. */
+static void note_due(struct hsp_ex_epoch *e, const struct hsp_vote *v, const uint32_t *flags,
+                     uint32_t n, uint64_t *ret_stable)
 {
-    uint64_t every = e->p->checkpoint_every;
-    bool asked = (all[0].flags & FLAG_CHECKPOINT) != 0;
     (void)pthread_mutex_lock(&e->lock);
-    e->stable = v->step;
+    const uint64_t due = e->due.newest;
+    struct hsp_due_news news = hsp_due_passed(&e->due, v->step, flags, n, v->armed != 0);
+    *ret_stable = news.stable ? due : HSP_NO_VERSION;
+    e->stable = news.stable ? due : e->stable;
+    e->passed = v->step;
     e->voted = true;
-    if (asked || (every > 0 && v->step > 0 && v->step % every == 0)) {
-        e->checkpoint_at = v->step;
-        e->checkpoint_asked = asked;
+    e->want_checkpoint = e->want_checkpoint || (news.refused && e->p->rank == 0);
+    if (news.checkpoint != HSP_DUE_NONE) {
+        e->checkpoint_at = news.checkpoint;
+        e->checkpoint_asked = news.asked;
     }
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
@@ -89,26 +107,37 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
 {
     struct hsp_ex_epoch *e = ctx;
     int64_t now = hsp_clock_ns();
+    uint64_t stable;
     hsp_kill_point(e, v->armed != 0 ? HSP_KILL_ARM_AFTER : HSP_KILL_VOTE_AFTER, v->step);
-    if (!hsp_vote_state_agrees(all, n)) { /* nothing of this vote counts */
-        return hsp_epoch_twins_settle(e, v->step, err);
+    uint32_t *flags = calloc(n, sizeof *flags);
+    if (flags == NULL) {
+        return hsp_err_nomem(err, "%u votes", n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        flags[i] = all[i].flags;
+    }
+    if (hsp_due_confirmed(&e->due, flags, n) &&
+        !hsp_vote_state_agrees(all, n)) { /* nothing of this vote counts */
+        free(flags);
+        return hsp_epoch_twins_settle(e, e->due.newest, err);
     }
     double seconds = (double)(now - e->vote_ns) * 1e-9;
     e->vote_ns = now;
     uint32_t sequence =
         e->pkg.n_shorter > 0 ? hsp_engine_program(e->engine)->bind.data.sequence : 0;
-    note_stable(e, v, all);
+    note_due(e, v, flags, n, &stable);
+    free(flags);
     hsp_epoch_trace_passed(e, v, all[0].flags);
     hsp_epoch_report_step(e, v, all, n, seconds, sequence);
-    /* All have sealed v->step and its copies are confirmed: no recovery asks for the one before. */
-    hsp_segment_unseal(e->seg[1 - hsp_slot_of(&e->slots, e->seg, v->step)]);
+    if (stable != HSP_NO_VERSION) { /* no recovery asks for the one before */
+        hsp_segment_unseal(e->seg[1 - hsp_slot_of(&e->slots, e->seg, stable)]);
+    }
     note_metrics(e, v, seconds, sequence);
     hsp_kill_point(e, HSP_KILL_UPDATE_BEFORE, v->step);
     return HSP_OK;
 }
 
-/* The keeper seals it, a pass over all of the state, beside the next step; the next vote waits for
- * that. */
+/* Where it is due the keeper seals it, a pass over all of the state, beside the next step. */
 static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;

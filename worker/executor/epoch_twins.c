@@ -352,17 +352,28 @@ struct settling {
     struct hsp_ex_epoch *e;
     uint64_t version;
     uint32_t slot;              /* of it */
+    bool follows;               /* the version before was sealed, too */
     struct seen now, before;    /* this version and the one before */
     bool intact;                /* what the hashes of this rank are made of is as it was sealed */
     bool placed;                /* some rank is wrong, or may be */
     struct hsp_twin_view *seen; /* [links * kinds] at the other end */
 };
 
+static uint64_t on_device(struct hsp_ex_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    uint64_t newest = e->written;
+    (void)pthread_mutex_unlock(&e->lock);
+    return newest;
+}
+
 /* Compares the home of @version with its seal: the segment, then the state that is, or was,
- * computed with: the newest version on the device, and the one before as its update has read it. */
-static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, bool newest, struct seen *ret,
+ * computed with: the version on the device, or the one before as its update has read it. Of an
+ * older version nothing of the kind is there any more. */
+static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct seen *ret,
                             struct hsp_err *err)
 {
+    const uint64_t newest = on_device(e);
     const struct hsp_state_segment *s = hsp_epoch_home(e, version);
     bool sealed = hsp_segment_version(s) == version;
     uint32_t n = sealed ? hsp_segment_n(s) : 0;
@@ -378,9 +389,9 @@ static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, bool newes
         ret->row = rows[i].damaged ? i : ret->row;
     }
     if (st == HSP_OK && is_sound(ret)) {
-        if (newest) {
+        if (newest == version) {
             st = hsp_epoch_device_compare(e, version, &ret->row, err);
-        } else {
+        } else if (newest == version + 1) {
             ret->row = hsp_epoch_device_misread(e, version, NULL);
         }
         ret->in_use = ret->row != NONE;
@@ -558,10 +569,10 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     if (!first) { /* before the epoch can end: a rank may die before it has unsealed it */
         hsp_epoch_tell_given_up(e, s->version);
     }
-    enum hsp_status st = s->seen != NULL ? look(e, s->version, true, &s->now, err)
+    enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->now, err)
                                          : hsp_err_nomem(err, "the hashes of equal copies");
-    if (st == HSP_OK && !first) {
-        st = look(e, s->version - 1, false, &s->before, err);
+    if (st == HSP_OK && !first && on_device(e) == s->version && s->follows) {
+        st = look(e, s->version - 1, &s->before, err);
     }
     /* The segment of the first version is no copy of the device's memory, but the other way
      * round. */
@@ -588,8 +599,10 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
 enum hsp_status hsp_epoch_twins_settle(struct hsp_ex_epoch *e, uint64_t version,
                                        struct hsp_err *err)
 {
-    struct settling s = {
-        .e = e, .version = version, .slot = hsp_slot_of(&e->slots, e->seg, version)};
+    struct settling s = {.e = e,
+                         .version = version,
+                         .slot = hsp_slot_of(&e->slots, e->seg, version),
+                         .follows = e->due.before + 1 == version};
     enum hsp_status st = settle(&s, err);
     free(s.seen);
     return st;

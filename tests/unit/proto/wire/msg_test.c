@@ -356,6 +356,16 @@ static void senders_of_14_to_16(void **state)
     m.u.prepare.share_notes = true;
     before(16, m, ",\"share_notes\":true", a, &back, "prepare.share_notes: missing");
     assert_false(back.u.prepare.share_notes);
+    m.u.prepare.due_every = 4;
+    m.u.prepare.due_overhead = 0.5;
+    m.u.prepare.due_recompute_s = 30;
+    before(17, m, ",\"due_every\":4,\"due_overhead\":0.5,\"due_recompute_s\":30", a, &back,
+           "prepare.due_every: missing");
+    assert_int_equal(back.u.prepare.due_every, 0);
+    m = random_msg(HSP_MSG_STEP, a);
+    m.u.step.ahead = 3;
+    before(17, m, ",\"ahead\":\"3\"", a, &back, "step.ahead: missing");
+    assert_int_equal(back.u.step.ahead, 0);
     m = random_msg(HSP_MSG_HEARTBEAT, a);
     m.u.beat.folder_free = 77;
     before(17, m, ",\"folder_free\":\"77\"", a, &back, "heartbeat.folder_free: missing");
@@ -388,11 +398,11 @@ static void golden(void **state)
     struct hsp_buf b;
     hsp_buf_init(&b, 1000);
     assert_status(hsp_msg_encode(&m, &b, NULL), HSP_OK);
-    assert_string_equal(
-        hsp_buf_cstr(&b),
-        "{\"job\":3,\"step\":\"12034567890123456789\",\"loss\":2.5,"
-        "\"val_loss\":\"nan\",\"grad_norm\":1,\"lr\":0.001,\"tokens\":\"2048\","
-        "\"seconds\":0.75,\"sequence\":512,\"final\":false,\"compute_s\":[0.25,0.5]}");
+    assert_string_equal(hsp_buf_cstr(&b),
+                        "{\"job\":3,\"step\":\"12034567890123456789\",\"loss\":2.5,"
+                        "\"val_loss\":\"nan\",\"grad_norm\":1,\"lr\":0.001,\"tokens\":\"2048\","
+                        "\"seconds\":0.75,\"sequence\":512,\"final\":false,\"compute_s\":[0.25,0.5]"
+                        ",\"ahead\":\"0\"}");
     hsp_buf_fini(&b);
 }
 

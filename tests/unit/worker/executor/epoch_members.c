@@ -43,6 +43,8 @@ void em_make_next(const struct em_world *w, struct em_member *m)
     m->read = hsp_segment_row_hash(m->e.seg[EM_STEP % 2], 0);
     m->e.dev.newest = (struct hsp_written){.version = EM_STEP + 1, .read = &m->read};
     m->e.written = EM_STEP + 1;
+    m->e.due =
+        (struct hsp_due){.all = true, .newest = EM_STEP + 1, .before = EM_STEP, .pending = true};
     assert_ok(hsp_epoch_twins_open(&m->e, &err), &err);
 }
 

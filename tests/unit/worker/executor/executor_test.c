@@ -86,7 +86,7 @@ static uint64_t newest_of_all(struct xw_world *w)
         free(held);
         version = best < version ? best : version;
     }
-    assert_true(version >= w->stable);
+    assert_true(version >= w->sure);
     return version;
 }
 
@@ -291,15 +291,14 @@ static bool has_mapped(const struct xw_world *w, int dev, const char *path)
     return found;
 }
 
-static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
+static void disturb(struct xw_world *w, uint32_t due_every)
 {
-    struct xw_world *w = *state;
     double loss[XW_STEPS], val[XW_STEPS];
     struct hsp_m_holding *held = NULL;
     uint32_t n_held = 0;
     struct hsp_err err = {0};
     xw_reference(w, loss, val);
-
+    w->due_every = due_every;
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
     begin_on_two(w, dp);
     switch_to_three(w, dp, pp);
@@ -329,13 +328,23 @@ static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
     (void)hsp_epoch_plan_free(pp);
 }
 
-/* A node is gone with all it had: the second copies bring its part back. */
-static void test_second_copies_replace_a_lost_node(void **state)
+static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
 {
-    struct xw_world *w = *state;
+    disturb(*state, 0);
+}
+
+static void test_the_same_where_few_versions_are_due(void **state)
+{
+    disturb(*state, 4);
+}
+
+/* A node is gone with all it had: the second copies bring its part back. */
+static void lose_a_node(struct xw_world *w, uint32_t due_every)
+{
     double loss[XW_STEPS], val[XW_STEPS];
     xw_reference(w, loss, val);
     struct hsp_epoch_plan *pp = xw_make_plan(w, xw_plan_pp), *one = xw_make_plan(w, xw_plan_one);
+    w->due_every = due_every;
     for (int i = 0; i < 3; i++) {
         xw_start_executor(w, i);
     }
@@ -355,7 +364,8 @@ static void test_second_copies_replace_a_lost_node(void **state)
     struct xw_epoch next =
         xw_go_on(23, HSP_MODE_RECOVER, (struct xw_layout){3, one}, (struct xw_layout){1, pp}, 2);
     next.n_peers = 2;
-    next.step = w->stable;
+    next.step = w->sure;
+    assert_true(due_every > 0 ? w->sure >= 7 && w->sure % due_every == 0 : w->sure == w->stable);
     for (uint32_t i = 0; i < pp->copies.n; i++) { /* who keeps rank 2's part */
         const struct hsp_state_row *r = &pp->copies.row[i];
         if (r->from == 2 && next.n_live < 8) {
@@ -365,13 +375,24 @@ static void test_second_copies_replace_a_lost_node(void **state)
     }
     assert_int_equal(next.n_live, 3);
     xw_prepare(w, &next);
-    xw_send_start(w, 0, 23, w->stable);
-    xw_send_start(w, 1, 23, w->stable);
+    xw_send_start(w, 0, 23, w->sure);
+    xw_send_start(w, 1, 23, w->sure);
     xw_await_end(w, 0);
     xw_assert_same(loss, w->loss);
     xw_assert_same(val, w->val);
     (void)hsp_epoch_plan_free(pp);
     (void)hsp_epoch_plan_free(one);
+}
+
+static void test_second_copies_replace_a_lost_node(void **state)
+{
+    lose_a_node(*state, 0);
+}
+
+/* The job goes back to the newest version that was due and stable. */
+static void test_the_same_of_a_version_that_was_due(void **state)
+{
+    lose_a_node(*state, 7);
 }
 
 /* Rows that device 3, which wants nothing, passes on; rows between 1 and 2, which both want all. */
@@ -547,6 +568,8 @@ HSP_TEST_FILE(executor_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_disturbed_run_has_the_losses_of_one_device, xw_setup,
                                         xw_teardown),
+        cmocka_unit_test_setup_teardown(test_the_same_where_few_versions_are_due, xw_setup,
+                                        xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_bf16_job_goes_on, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_tf32_job_is_told, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_is_released_is_not_made_again, xw_setup,
@@ -555,6 +578,8 @@ HSP_TEST_FILE(executor_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_stop_ends_what_was_prepared, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_the_same_of_a_version_that_was_due, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_state_goes_by_relays, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_relay_dies_in_mid_transfer, xw_setup, xw_teardown),

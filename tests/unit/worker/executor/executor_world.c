@@ -152,6 +152,7 @@ static void note_step(struct xw_world *w, uint64_t epoch, const struct hsp_m_ste
     }
     w->said_in = epoch;
     w->stable = s->step;
+    w->sure = s->step - s->ahead > w->sure ? s->step - s->ahead : w->sure;
     w->final |= s->final;
     if (s->step < XW_STEPS) {
         w->loss[s->step] = s->loss;
@@ -351,6 +352,9 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
                                           .base_epoch = d->base,
                                           .steps = w->steps > 0 ? w->steps : XW_STEPS,
                                           .share_notes = !w->older_peers,
+                                          .due_every = w->due_every,
+                                          .due_overhead = 0.01,
+                                          .due_recompute_s = 30,
                                           .checkpoint_every = 25,
                                           .checkpoint_shared = w->shared,
                                           .key = {(uint8_t)d->epoch, 1, 2, 3},
@@ -405,7 +409,7 @@ void xw_reference(struct xw_world *w, double loss[XW_STEPS], double val[XW_STEPS
     memset(w->loss, 0, sizeof w->loss);
     memset(w->val, 0, sizeof w->val);
     xw_end(&w->ex[0]);
-    w->stable = w->said_in = 0;
+    w->stable = w->said_in = w->sure = 0;
     w->final = w->finished = false;
     w->n_ckpt = 0;
     (void)hsp_epoch_plan_free(p);

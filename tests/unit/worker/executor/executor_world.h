@@ -42,6 +42,8 @@ struct xw_world {
     double val[XW_STEPS];
     uint64_t stable;                 /* newest reported, of the newest epoch */
     uint64_t said_in;                /* that epoch */
+    uint64_t sure;                   /* newest version said to be stable */
+    uint32_t due_every;              /* as PREPARE says it; 0: each version is due */
     uint64_t steps;                  /* of the job; 0: XW_STEPS */
     bool older_peers;                /* which do not give each other the notes of steps */
     struct hsp_digest cluster, born; /* whose the job is, and in which it began */
