@@ -99,7 +99,8 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .data_tls = e->data_tls,
                                       .trusted_network = e->trusted,
                                       .silent_ms = c->cfg.dead_ms,
-                                      .share_notes = e->share_notes}};
+                                      .share_notes = e->share_notes,
+                                      .due_every = e->due ? HSP_DUE_AUTO : 0}};
     hsp_ci_send(c, hsp_ci_node(c, e->peers[rank].device)->conn, &m);
     if (c->failed) {
         return;
@@ -231,6 +232,7 @@ static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
     }
     e->share_notes = all_speak(c, e, e->n_peers, HSP_PROTO_NOTES);
     e->buckets = all_speak(c, e, e->n_ranks, HSP_PROTO_BUCKETS);
+    e->due = all_speak(c, e, e->n_peers, HSP_PROTO_DUE);
     e->old_name = old_name(c, j);
     e->phase = HSP_ATT_PREPARING;
     e->deadline_ms = c->now_ms + c->cfg.prepare_ms;

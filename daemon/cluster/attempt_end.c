@@ -32,6 +32,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     j->att = (struct hsp_cl_epoch){0};
     j->cur.phase = HSP_ATT_NONE;
     j->cur.settled = false;
+    j->passed = j->cur.step;
     j->cur.trace.started_ms = c->now_ms;
     hsp_ci_ckpt_began(j);
     j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;

@@ -254,6 +254,7 @@ struct hsp_cl_epoch {
      * process, or with an agent that is another one, so all its PREPAREs agree. */
     bool share_notes;     /* its executors give each other the notes of steps (step_share.h) */
     bool buckets;         /* their packages have the buckets of Reshards. Not stored */
+    bool due;             /* they know that not every version is due. Not stored */
     bool old_name;        /* its unfinished checkpoints have the names of protocol 14. Not stored */
     bool settled;         /* its first vote passed: older layouts are not needed */
     hsp_msec deadline_ms; /* of the phase, UINT64_MAX none */
@@ -484,6 +485,7 @@ struct hsp_job {
     uint64_t begun;
     uint64_t reached;       /* greatest version that a node had since it last ran. Not stored */
     uint64_t stable;        /* greatest version known to be stable */
+    uint64_t passed;        /* greatest version of the epoch with a vote that is known; no row */
     bool suspending;        /* by a checkpoint of suspend_from or later */
     uint64_t suspend_from;  /* stable when that was asked */
     uint64_t suspend_epoch; /* whose rank 0 was asked for the checkpoint, 0 none yet */

@@ -253,8 +253,10 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     if (!record_step(c, j, m) || m->epoch != j->cur.epoch || !hsp_ci_job_runs(j)) {
         return;
     }
-    j->failures = s->step > j->stable ? 0 : j->failures;
-    j->stable = s->step > j->stable ? s->step : j->stable;
+    uint64_t stable = s->step > s->ahead ? s->step - s->ahead : 0;
+    j->passed = s->step > j->passed ? s->step : j->passed;
+    j->failures = stable > j->stable ? 0 : j->failures;
+    j->stable = stable > j->stable ? stable : j->stable;
     if (!first) {
         return;
     }

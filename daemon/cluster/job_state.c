@@ -229,7 +229,8 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     j->detect_ms = c->now_ms;
     j->sealed_ms = j->planned_ms = 0;
     bool ran = hsp_ci_job_runs(j) && j->cur.settled; /* else what was lost before is still lost */
-    j->lost_from = ran || j->stable > j->lost_from ? j->stable : j->lost_from;
+    uint64_t had = j->passed > j->stable ? j->passed : j->stable;
+    j->lost_from = ran || had > j->lost_from ? had : j->lost_from;
     hsp_ci_disk_forget(j);
     j->seal_upto = j->next_epoch - 1;
     j->reason[0] = j->no_plan[0] = '\0';

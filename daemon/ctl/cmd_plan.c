@@ -116,7 +116,7 @@ static void print_state(const struct view *v)
     uint32_t most, full = find_full(v);
     double bytes = (double)hsp_durability_bytes(c, &most);
     const char *node = v->cluster->dev[c->rank[most].device].name;
-    hsp_durability_text(c, v->job->copies, v->job->ckpt_every_steps, text);
+    hsp_durability_text(c, v->job, text);
     (void)fprintf(v->ctl->out, "\nstate folders %s, %s of it on %.*s; twice that during a switch\n",
                   hsp_ctl_bytes(v->ctl, bytes),
                   hsp_ctl_bytes(v->ctl, (double)c->rank[most].node_folder_bytes), name_len(node),
@@ -249,7 +249,7 @@ static bool add_state(const struct view *v, cJSON *o)
     char text[HSP_DURABILITY_BYTES];
     uint32_t most;
     const struct hsp_cost *c = &v->p->cost;
-    hsp_durability_text(c, v->job->copies, v->job->ckpt_every_steps, text);
+    hsp_durability_text(c, v->job, text);
     const struct number of[] = {{"copies", v->job->copies},
                                 {"folder_bytes", (double)hsp_durability_bytes(c, &most)},
                                 {"node_folder_bytes_max", (double)c->rank[most].node_folder_bytes},

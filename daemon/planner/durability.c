@@ -17,12 +17,28 @@ static void since_checkpoint(uint32_t every_steps, char *ret, size_t size)
     }
 }
 
-void hsp_durability_text(const struct hsp_cost *c, uint32_t copies, uint32_t every_steps,
+/* Of a loss that leaves all state somewhere: back to the newest version that was due, or the one
+ * before while its copies are made. */
+static void since_due(const struct hsp_job_spec *job, char *ret, size_t cap)
+{
+    if (job->every == 1) {
+        hsp_str_printf(ret, cap, "the step under way");
+    } else if (job->every > 1) {
+        hsp_str_printf(ret, cap, "up to %" PRIu64 " steps and the one under way",
+                       2 * (uint64_t)job->every - 1);
+    } else {
+        hsp_str_printf(ret, cap, "the steps of up to %.6g s", 2 * job->max_recompute_s);
+    }
+}
+
+void hsp_durability_text(const struct hsp_cost *c, const struct hsp_job_spec *job,
                          char ret[HSP_DURABILITY_BYTES])
 {
-    char since[96], spare[192] = "";
+    char since[96], due[64], spare[192] = "";
+    const uint32_t copies = job->copies;
     uint32_t nodes = c->nodes < copies ? c->nodes : copies, keepers = copies - nodes;
-    since_checkpoint(every_steps, since, sizeof(since));
+    since_checkpoint(job->ckpt_every_steps, since, sizeof(since));
+    since_due(job, due, sizeof(due));
     if (keepers > 0) {
         hsp_str_printf(spare, sizeof(spare),
                        "; %" PRIu32
@@ -32,16 +48,16 @@ void hsp_durability_text(const struct hsp_cost *c, uint32_t copies, uint32_t eve
     }
     if (nodes < 2) {
         hsp_str_printf(ret, HSP_DURABILITY_BYTES,
-                       "copies %" PRIu32 "%s; the loss of a device costs the step under way, of a "
+                       "copies %" PRIu32 "%s; the loss of a device costs %s, of a "
                        "node%s %s",
-                       copies, spare, keepers > 0 ? " without a keeper" : "", since);
+                       copies, spare, due, keepers > 0 ? " without a keeper" : "", since);
         return;
     }
     hsp_str_printf(ret, HSP_DURABILITY_BYTES,
-                   "each part of the state is on %" PRIu32 " nodes, %s%s; the loss of %s costs the "
-                   "step under way, of more %s",
+                   "each part of the state is on %" PRIu32 " nodes, %s%s; the loss of %s costs %s, "
+                   "of more %s",
                    nodes, c->copied ? "as copies that ranks keep for each other" : "as replicas",
-                   spare, nodes == 2 ? "one of them" : "all but one of them", since);
+                   spare, nodes == 2 ? "one of them" : "all but one of them", due, since);
 }
 
 int64_t hsp_durability_bytes(const struct hsp_cost *c, uint32_t *ret_rank)

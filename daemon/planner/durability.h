@@ -3,17 +3,19 @@
  *
  * Example: a pipeline over a and b with recovery.copies 2 has "each part of the state is on 2
  * nodes, as copies that ranks keep for each other; the loss of one of them costs the step under
- * way, of more all steps: checkpoint.every_steps is 0".
+ * way, of more all steps: checkpoint.every_steps is 0". With recovery.every 4 the loss of one
+ *          costs up to 7 steps and the one under way.
  * Role:   `hspmdctl plan`, also of a running cluster.
  * Purity: pure. */
 #ifndef HSP_DURABILITY_H
 #define HSP_DURABILITY_H
 #include "daemon/planner/cost.h"
+#include "daemon/planner/job_file.h"
 
 #define HSP_DURABILITY_BYTES 512
 
-/* @copies: recovery.copies, at least 1; @every_steps: checkpoint.every_steps, 0 none. */
-void hsp_durability_text(const struct hsp_cost *c, uint32_t copies, uint32_t every_steps,
+/* By recovery and checkpoint.every_steps of @job. */
+void hsp_durability_text(const struct hsp_cost *c, const struct hsp_job_spec *job,
                          char ret[HSP_DURABILITY_BYTES]);
 /* What all ranks have in state folders. *ret_rank: one of the node that has most. */
 int64_t hsp_durability_bytes(const struct hsp_cost *c, uint32_t *ret_rank);

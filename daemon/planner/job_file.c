@@ -51,6 +51,8 @@ struct raw {
     uint32_t min, max;
     int64_t priority;
     uint32_t copies;
+    const char *every;
+    double overhead, max_recompute;
     const char *ckpt_path;
     bool ckpt_shared;
     uint32_t ckpt_every_steps, ckpt_keep;
@@ -170,6 +172,14 @@ static const struct hsp_cfg_field table[] = {
       .help = "higher is served first"),
     F("recovery.copies", U32, copies, .dflt = "2", .min = 1, .max = HSP_COPIES_MAX,
       .help = "nodes that hold each piece of the training state"),
+    F("recovery.every", STR, every, .dflt = "1",
+      .help = "steps between versions of the state that are sealed and copied to other nodes; a "
+              "loss costs fewer than twice as many. 1: a loss costs no step; auto: as few as "
+              "overhead and max_recompute allow"),
+    F("recovery.overhead", F64, overhead, .dflt = "0.01", .min = 0.0001, .max = 1,
+      .help = "every: auto: part of the time that copies may take"),
+    F("recovery.max_recompute", F64, max_recompute, .dflt = "30", .min = 0, .max = 86400,
+      .help = "every: auto: seconds of steps between such versions at most, whatever they cost"),
     F("checkpoint.path", STR, ckpt_path, .dflt = "/var/lib/hspmd-worker/ckpt",
       .help = "folder for checkpoints and the trained model; not below /tmp, which the service has "
               "for itself and which goes when it stops"),
@@ -311,6 +321,12 @@ static enum hsp_status check_data(const struct raw *r, const struct hsp_yaml *ro
     return CHECK(rules, root, err);
 }
 
+static bool every_is_valid(const struct raw *r)
+{
+    uint64_t n = 0;
+    return strcmp(r->every, "auto") == 0 || (hsp_parse_u64(r->every, &n) && n > 0 && n <= 1000000);
+}
+
 static enum hsp_status check_rest(const struct raw *r, const struct hsp_yaml *root,
                                   struct hsp_err *err)
 {
@@ -326,6 +342,7 @@ static enum hsp_status check_rest(const struct raw *r, const struct hsp_yaml *ro
         {"train.schedule.min_lr", "only for cosine",
          r->schedule == HSP_LR_CONSTANT && GIVEN("train.schedule.min_lr")},
         {"train.schedule.min_lr", "must not be above the peak rate", r->min_lr > r->lr},
+        {"recovery.every", "must be auto or a number from 1 to 1000000", !every_is_valid(r)},
         {"train.schedule.warmup_steps", "must not be above train.steps",
          r->warmup_steps > r->steps},
         {"resources.min", "must not be above resources.max", r->min > r->max},
@@ -410,6 +427,13 @@ static struct hsp_model_spec model_of(const struct raw *r)
     return m;
 }
 
+/* 0: auto. */
+static uint32_t every_of(const struct raw *r)
+{
+    uint64_t n = 0;
+    return strcmp(r->every, "auto") != 0 && hsp_parse_u64(r->every, &n) ? (uint32_t)n : 0;
+}
+
 static void spec_of(const struct raw *r, struct hsp_job_spec *ret)
 {
     *ret = (struct hsp_job_spec){
@@ -421,6 +445,9 @@ static void spec_of(const struct raw *r, struct hsp_job_spec *ret)
         .max = r->max,
         .priority = r->priority,
         .copies = r->copies,
+        .every = every_of(r),
+        .overhead = r->overhead,
+        .max_recompute_s = r->max_recompute,
         .ckpt_path = r->ckpt_path,
         .ckpt_shared = r->ckpt_shared,
         .ckpt_every_steps = r->ckpt_every_steps,

@@ -25,7 +25,9 @@ struct hsp_job_spec {
     uint32_t min, max;     /* devices */
     int64_t priority;      /* higher first */
     uint32_t copies;       /* nodes that hold each piece of state */
-    const char *ckpt_path; /* on every worker, or a shared folder */
+    uint32_t every;        /* steps between versions that are sealed and copied; 0: chosen by */
+    double overhead, max_recompute_s; /* at most so much of the time; seconds of steps */
+    const char *ckpt_path;            /* on every worker, or a shared folder */
     bool ckpt_shared;
     uint32_t ckpt_every_steps; /* 0: never */
     uint32_t ckpt_keep;

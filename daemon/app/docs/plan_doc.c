@@ -59,7 +59,7 @@ static void put_state(cJSON *o, const struct hsp_job_spec *job, const struct hsp
 {
     char text[HSP_DURABILITY_BYTES];
     uint32_t most;
-    hsp_durability_text(c, job->copies, job->ckpt_every_steps, text);
+    hsp_durability_text(c, job, text);
     put(o, "copies", job->copies);
     put(o, "folder_bytes", (double)hsp_durability_bytes(c, &most));
     put(o, "node_folder_bytes_max", (double)c->rank[most].node_folder_bytes);

@@ -81,6 +81,18 @@ static void make_tables(struct prepare_group *g)
     }
 }
 
+/* Which versions are due, where all members of the epoch know that not all need be. */
+static void put_due(const struct hsp_job_spec *job, struct hsp_m_prepare *p)
+{
+    if (p->due_every != 0 && job->every != 1) {
+        p->due_every = job->every != 0 ? job->every : HSP_DUE_AUTO;
+        p->due_overhead = job->overhead;
+        p->due_recompute_s = job->max_recompute_s;
+    } else {
+        p->due_every = 0;
+    }
+}
+
 static void make_blob(struct deed *d)
 {
     struct prepare_group *g = d->group;
@@ -88,6 +100,7 @@ static void make_blob(struct deed *d)
     d->err = g->err;
     if (d->status == HSP_OK) {
         const struct hsp_job_rec *rec = g->plan->job;
+        put_due(rec->spec, &d->msg.u.prepare);
         const struct hsp_package_job job = {.init_from = rec->spec->init_from,
                                             .config_json = rec->config_json,
                                             .ckpt_keep = rec->spec->ckpt_keep,

@@ -16,6 +16,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/cluster_pairs_test \
   tests/unit/daemon/cluster/crowd_test \
   tests/unit/daemon/cluster/device_health_test \
+  tests/unit/daemon/cluster/due_versions_test \
   tests/unit/daemon/cluster/ended_jobs_test \
   tests/unit/daemon/cluster/finishing_test \
   tests/unit/daemon/cluster/forget_test \
@@ -57,6 +58,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/cluster_pairs_test.c \
   tests/unit/daemon/cluster/crowd_test.c \
   tests/unit/daemon/cluster/device_health_test.c \
+  tests/unit/daemon/cluster/due_versions_test.c \
   tests/unit/daemon/cluster/ended_jobs_test.c \
   tests/unit/daemon/cluster/finishing_test.c \
   tests/unit/daemon/cluster/forget_test.c \

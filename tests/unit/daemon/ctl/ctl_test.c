@@ -296,6 +296,11 @@ static void a_plan_says_which_losses_it_outlasts(void **state)
         {"recovery: {copies: 1}\n", "", "a/1",
          "\nstate: copies 1; the loss of a device costs the step under way, of a node all steps: "
          "checkpoint.every_steps is 0\n"},
+        {"recovery: {every: 4}\n", "", "a/1",
+         "the loss of one of them costs up to 7 steps and the one under way, of more all steps: "
+         "checkpoint.every_steps is 0\n"},
+        {"recovery: {every: auto, max_recompute: 45}\n", "", "a/1",
+         "the loss of one of them costs the steps of up to 90 s, of more all steps"},
         {"", "state_folder: 400KiB, ", "a/1",
          " on a; twice that during a switch\nthe state folder of a has room for 400.0 KiB: the "
          "next "

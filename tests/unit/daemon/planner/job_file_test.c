@@ -17,7 +17,7 @@ static const char full[] =
     "0.1},\n"
     "        schedule: {name: cosine, warmup_steps: 20, min_lr: 1e-4}}\n"
     "resources: {min: 1, max: 8, priority: 0}   # devices; higher priority first\n"
-    "recovery: {copies: 2}\n"
+    "recovery: {copies: 2, every: 4, overhead: 0.02, max_recompute: 7}\n"
     "checkpoint: {path: /var/lib/hspmd-worker/ckpt, shared: false, every_steps: 50, keep: 2}\n"
     "annotations: [plan-a.yaml]\n"
     "init_from: w.safetensors\n";
@@ -52,6 +52,9 @@ static void every_key_arrives(void **state)
     assert_near(j->train.hyper.min_lr, 1e-4, 0);
     assert_int_equal(j->max, 8);
     assert_int_equal(j->copies, 2);
+    assert_int_equal(j->every, 4);
+    assert_near(j->overhead, 0.02, 0);
+    assert_near(j->max_recompute_s, 7, 0);
     assert_int_equal(j->ckpt_every_steps, 50);
     assert_int_equal(j->annotations.n, 1);
     assert_string_equal(j->annotations.items[0], "plan-a.yaml");
@@ -88,6 +91,10 @@ static void messages_name_place_and_reason(void **state)
         {"min_lr: 1e-4", "min_lr: 1e-2", "job.yaml:7:60: min_lr: must not be above the peak rate"},
         {"name: cosine", "name: constant", "job.yaml:7:62: min_lr: only for cosine"},
         {"min: 1", "min: 9", "job.yaml:8:18: min: must not be above resources.max"},
+        {"every: 4", "every: 0",
+         "job.yaml:9:30: every: must be auto or a number from 1 to 1000000"},
+        {"every: 4", "every: some",
+         "job.yaml:9:30: every: must be auto or a number from 1 to 1000000"},
         {"name: adamw", "name: sgd", "job.yaml:6:49: betas: only for adamw"},
         {"betas: [0.9, 0.95]", "betas: [0.9, 1]", "job.yaml:6:51: betas: must be below 1"},
         {"format: text", "format: text, packing: documents",
@@ -172,6 +179,7 @@ static void json_is_a_job_file_and_defaults_hold(void **state)
     assert_int_equal(j->model.dtype, HSP_F32);
     assert_int_equal(j->min, 1);
     assert_int_equal(j->copies, 2);
+    assert_int_equal(j->every, 1);
     assert_int_equal(j->annotations.n, 0);
     assert_string_equal(j->init_from, "");
 }

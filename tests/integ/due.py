@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+"""A job that seals each fifth version: an executor, a node with all it has, and a keeper die, a
+node is drained, hspmdd is killed. Steps behind the newest version that was sealed are computed again,
+no more than were announced, with the same losses; a drain costs none."""
+import json
+import os
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
+from harness import *  # noqa: E402,F403
+
+EVERY = 5
+
+
+def after(c, before, what):
+    """The job runs in a later epoch, whose record this returns."""
+    def look():
+        j = c.job("due")
+        return j if j and j["state"] == "running" and j["epoch"] > before["epoch"] else None
+    j = wait_for(what, look, 30)
+    c.wait_step("due", j["step"] + 2 * EVERY, 60)
+    return [e for e in c.job("due")["epochs"] if e["epoch"] > before["epoch"]]
+
+
+def hit(c, what, do, most):
+    before = c.job("due")
+    do(before)
+    lost = sum(e["lost_steps"] for e in after(c, before, what))
+    if lost > most:
+        raise Failed("%s: %d steps were computed again, %d were announced" % (what, lost, most))
+    return lost
+
+
+def trains_on(c, key):
+    return c.job("due")[key][0].split("/")[0]
+
+
+def whole(claim, c, steps):
+    with open(os.path.join(claim.dir, "out", "due", "final", "metrics.jsonl")) as f:
+        written = [json.loads(line)["step"] for line in f]
+    for what, got in (("metrics.jsonl", written), ("hspmdctl metrics", [m["step"] for m in c.metrics("due")])):
+        if got != list(range(steps)):
+            raise Failed("%s lacks %s of %d steps" % (what, sorted(set(range(steps)) - set(got)), steps))
+
+
+def body(claim):
+    text = make_text(claim)
+    job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
+    job["model"].update(layers=2, hidden=32, heads=2, sequence=32)
+    job["train"].update(steps=1500, global_batch=8)
+    job["checkpoint"] = dict(job.get("checkpoint") or {}, every_steps=97)
+    job["recovery"] = {"every": EVERY}
+    job["resources"] = {"min": 1, "max": 2}
+    steps, most = job["train"]["steps"], 2 * EVERY - 1
+    path = write_job(claim, job, "due", text)
+    reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
+    with Cluster(claim) as c:
+        c.start_workers([0.9, 0.9, 0.9])
+        c.submit(path)
+        c.wait_step("due", 10, 60)
+        lost = hit(c, "the loss of an executor", lambda j: c.kill_executor(trains_on(c, "devices")), most)
+        lost += hit(c, "the loss of a node", lambda j: c.kill_agent(trains_on(c, "devices")), most)
+        c.kill_daemon()
+        c.start_daemon()
+        c.start_worker("late")
+        c.wait_step("due", c.job("due")["step"] + 2 * EVERY, 60)
+        hit(c, "a drain", lambda j: c.drain(trains_on(c, "devices")), 0)
+        lost += hit(c, "the loss of another executor", lambda j: c.kill_executor(trains_on(c, "devices")), most)
+        c.ctl("ckpt", "save", "due")
+        c.wait_done("due", 120)
+        distance = loss_distance(reference, c.metrics("due"), steps)
+        whole(claim, c, steps)
+        gone = [e for e in c.events("due") if e["type"] in ("state.lost", "metrics.gap", "ckpt.failed")]
+        if gone:
+            raise Failed("told: %s" % gone)
+        wait_for("the state to be released", lambda: not [
+            f for _, _, files in os.walk(c.state) for f in files if f.endswith(".seg")], 10)
+    return distance <= 1e-9 and lost > 0, {"loss": distance, "lost_steps": lost}
+
+
+Claim("due").run(body)

@@ -1,0 +1,99 @@
+/* Where not every version is due, votes pass beyond the newest stable one: they are counted when they are made again,
+ * and no state is said to be lost. */
+#include "tests/unit/daemon/cluster/ckpt_world.h"
+
+static void says_step(struct cw_world *w, uint64_t step, uint64_t ahead)
+{
+    double compute[2] = {1, 1};
+    cw_msg(w, 1,
+           (struct hsp_msg){
+               .type = HSP_MSG_STEP,
+               .epoch = cw_job(w, 1)->cur.epoch,
+               .u.step = {
+                   .job = 1, .step = step, .ahead = ahead, .n_compute = 2, .compute_s = compute}});
+}
+
+/* Both have their piece of layout 1 in @version; the next epoch begins with it. */
+static void loses_a_peer(struct cw_world *w, uint64_t version)
+{
+    cw_msg(w, 2,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = cw_job(w, 1)->cur.epoch,
+                            .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "it is silent"}});
+    cw_sealed(w, 0, 1, version);
+    cw_sealed(w, 1, 1, version);
+    for (uint32_t n = 1; n <= 2; n++) { /* no pair is broken */
+        cw_msg(w, n,
+               (struct hsp_msg){.type = HSP_MSG_REACHED, .u.reached = {.round = w->c->next_round}});
+    }
+    assert_int_equal(cw_job(w, 1)->att.step, version);
+    cw_ready(w, 1, 0, 5);
+    cw_ready(w, 1, 1, 5);
+}
+
+static void steps_beyond_the_stable_version_are_made_again(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    says_step(&w, 7, 0);
+    says_step(&w, 12, 5);
+    assert_int_equal(cw_job(&w, 1)->stable, 7);
+    loses_a_peer(&w, 7);
+    assert_null(cw_fact(&w, "state.lost"));
+    cw_pass(&w, 1, 7, cw_even, 2);
+    assert_int_equal(wc_steps_lost(&w), 5);
+    says_step(&w, 8, 1); /* steps that were there before are no news of this epoch */
+    loses_a_peer(&w, 7);
+    cw_pass(&w, 1, 7, cw_even, 2);
+    assert_int_equal(wc_steps_lost(&w), 1);
+    cw_end(&w);
+}
+
+/* What was stable and is not there any more is still lost. */
+static void a_stable_version_that_is_gone_is_lost(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    says_step(&w, 12, 5);
+    loses_a_peer(&w, 6);
+    assert_non_null(cw_fact(&w, "state.lost"));
+    cw_pass(&w, 1, 6, cw_even, 2);
+    assert_int_equal(wc_steps_lost(&w), 6);
+    cw_end(&w);
+}
+
+/* An executor of the version before would wait for versions that never come. */
+static void all_or_none_know_that_few_versions_are_due(void **state)
+{
+    (void)state;
+    for (uint32_t older = 0; older < 2; older++) {
+        struct cw_world w;
+        uint32_t n = 0;
+        cw_begin(&w, 2, 1);
+        w.c->nodes[1].protocol = HSP_PROTO_DUE - older;
+        assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+        cw_plan(&w, 1);
+        for (uint32_t i = 0; i < w.a.n; i++) {
+            if (w.a.item[i].type == HSP_ACT_PREPARE) {
+                assert_int_equal(w.a.item[i].msg->u.prepare.due_every, older ? 0 : HSP_DUE_AUTO);
+                n++;
+            }
+        }
+        assert_int_equal(n, 2);
+        cw_end(&w);
+    }
+}
+
+HSP_TEST_FILE(due_versions_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_beyond_the_stable_version_are_made_again),
+        cmocka_unit_test(a_stable_version_that_is_gone_is_lost),
+        cmocka_unit_test(all_or_none_know_that_few_versions_are_due),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
