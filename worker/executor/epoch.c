@@ -569,6 +569,8 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
                                   .every = p->due_every != HSP_DUE_AUTO ? p->due_every : 0,
                                   .ckpt_every = p->checkpoint_every,
                                   .steps = p->steps};
+        e->distance = (struct hsp_due_distance){.overhead = p->due_overhead,
+                                                .recompute_s = p->due_recompute_s};
         e->member = e->p->rank < e->p->n_ranks;
         e->keeps = !e->member && e->p->rank - e->p->n_ranks < e->p->n_keepers;
         e->has_run = pthread_create(&e->run, NULL, run_thread, e) == 0;

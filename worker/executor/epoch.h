@@ -31,6 +31,7 @@
 #include "worker/executor/agent_channel.h"
 #include "worker/executor/disk_thread.h"
 #include "worker/executor/due.h"
+#include "worker/executor/due_distance.h"
 #include "worker/executor/epoch_device.h"
 #include "worker/executor/nccl_log.h"
 #include "worker/executor/reaper.h"
@@ -218,6 +219,7 @@ struct hsp_ex_epoch {
     struct hsp_activity activity; /* the run thread only */
     int64_t
         vote_ns;  /* the last vote, before it the begin of the first step; communication thread */
+    struct hsp_due_distance distance; /* the same, of rank 0 */
     bool unnoted; /* the same, of a keeper its run thread: a step could not be noted */
 
     pthread_mutex_t lock;

@@ -38,6 +38,21 @@ static enum hsp_status await_due(struct hsp_ex_epoch *e, uint64_t step, struct h
     return due == step ? hsp_epoch_await_saved(e, due, err) : HSP_OK;
 }
 
+/* Rank 0 of a job that leaves the distance to it. */
+static bool wishes(const struct hsp_ex_epoch *e, uint64_t step)
+{
+    bool chooses = e->p->rank == 0 && !e->due.all && e->due.every == 0;
+    return chooses && step + 1 - e->due.newest >= hsp_due_distance(&e->distance);
+}
+
+/* A step took @seconds. With a validation it takes longer whatever is copied. */
+static void measure(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds)
+{
+    if (!(v->eval_tokens > 0)) {
+        hsp_due_distance_step(&e->distance, seconds, e->due.pending);
+    }
+}
+
 /* The samples of the step are read: a step gets no vote if a data file has changed
  * since PREPARE. */
 static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
@@ -62,6 +77,7 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     mine->flags = hsp_due_record(&e->due, e->confirmed, &mine->armed) |
                   (e->want_checkpoint ? HSP_VOTE_CHECKPOINT : 0) | hsp_epoch_trace_flags(e);
     e->want_checkpoint = false;
+    mine->flags |= wishes(e, mine->step) ? HSP_VOTE_WISH : 0;
     (void)pthread_mutex_unlock(&e->lock);
     mine->state = st == HSP_OK && confirmed && pending ? hsp_epoch_twins_sum(e, due) : 0;
     hsp_kill_vote(e, mine);
@@ -125,11 +141,13 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     e->vote_ns = now;
     uint32_t sequence =
         e->pkg.n_shorter > 0 ? hsp_engine_program(e->engine)->bind.data.sequence : 0;
+    measure(e, v, seconds);
     note_due(e, v, flags, n, &stable);
     free(flags);
     hsp_epoch_trace_passed(e, v, all[0].flags);
     hsp_epoch_report_step(e, v, all, n, seconds, sequence);
     if (stable != HSP_NO_VERSION) { /* no recovery asks for the one before */
+        hsp_due_distance_stable(&e->distance);
         hsp_segment_unseal(e->seg[1 - hsp_slot_of(&e->slots, e->seg, stable)]);
     }
     note_metrics(e, v, seconds, sequence);

@@ -7,6 +7,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/disk_retry.c worker/executor/disk_retry.h \
   worker/executor/disk_thread.c worker/executor/disk_thread.h \
   worker/executor/due.c worker/executor/due.h \
+  worker/executor/due_distance.c worker/executor/due_distance.h \
   worker/executor/epoch.c worker/executor/epoch.h \
   worker/executor/epoch_control.c worker/executor/epoch_control.h \
   worker/executor/epoch_checkpoint.c worker/executor/epoch_checkpoint.h \

@@ -338,6 +338,11 @@ static void test_the_same_where_few_versions_are_due(void **state)
     disturb(*state, 4);
 }
 
+static void test_the_same_where_rank_0_chooses_which(void **state)
+{
+    disturb(*state, HSP_DUE_AUTO);
+}
+
 /* A node is gone with all it had: the second copies bring its part back. */
 static void lose_a_node(struct xw_world *w, uint32_t due_every)
 {
@@ -569,6 +574,8 @@ HSP_TEST_FILE(executor_test)
         cmocka_unit_test_setup_teardown(test_a_disturbed_run_has_the_losses_of_one_device, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_the_same_where_few_versions_are_due, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_the_same_where_rank_0_chooses_which, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_bf16_job_goes_on, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_tf32_job_is_told, xw_setup, xw_teardown),

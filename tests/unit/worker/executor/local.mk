@@ -9,6 +9,7 @@ executor_tests = \
   tests/unit/worker/executor/ckpt_writer_test \
   tests/unit/worker/executor/disk_retry_test \
   tests/unit/worker/executor/due_test \
+  tests/unit/worker/executor/due_distance_test \
   tests/unit/worker/executor/epoch_checkpoint_test \
   tests/unit/worker/executor/epoch_device_test \
   tests/unit/worker/executor/epoch_hand_over_test \
@@ -42,6 +43,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/ckpt_writer_test.c \
   tests/unit/worker/executor/disk_retry_test.c \
   tests/unit/worker/executor/due_test.c \
+  tests/unit/worker/executor/due_distance_test.c \
   tests/unit/worker/executor/epoch_checkpoint_test.c \
   tests/unit/worker/executor/epoch_device_test.c \
   tests/unit/worker/executor/epoch_hand_over_test.c \

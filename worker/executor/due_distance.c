@@ -1,0 +1,59 @@
+#include "worker/executor/due_distance.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BLIND    4    /* until there are times: steps between copies show what one takes alone */
+#define ENOUGH   3    /* times that make a median */
+#define NEWEST   0.25 /* part of the newest cost in the smoothed one */
+#define FARTHEST 1000000
+
+static double median(const struct hsp_due_distance *d)
+{
+    double s[HSP_DUE_TIMES];
+    uint32_t n = d->n_alone < HSP_DUE_TIMES ? d->n_alone : HSP_DUE_TIMES;
+    memcpy(s, d->alone_s, sizeof s);
+    for (uint32_t i = 1; i < n; i++) {
+        for (uint32_t k = i; k > 0 && s[k] < s[k - 1]; k--) {
+            double t = s[k];
+            s[k] = s[k - 1];
+            s[k - 1] = t;
+        }
+    }
+    return n >= ENOUGH ? s[n / 2] : 0;
+}
+
+void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copied)
+{
+    if (!(seconds > 0) || !isfinite(seconds)) {
+        return;
+    }
+    double alone = median(d);
+    if (copied && alone > 0) {
+        d->more_s += seconds - alone;
+    }
+    if (!copied || seconds < alone) { /* without the copy it would not take longer */
+        d->alone_s[d->n_alone++ % HSP_DUE_TIMES] = seconds;
+    }
+}
+
+void hsp_due_distance_stable(struct hsp_due_distance *d)
+{
+    if (median(d) > 0) {
+        double cost = d->more_s > 0 ? d->more_s : 0;
+        d->cost_s = d->known ? d->cost_s + NEWEST * (cost - d->cost_s) : cost;
+        d->known = true;
+    }
+    d->more_s = 0;
+}
+
+uint64_t hsp_due_distance(const struct hsp_due_distance *d)
+{
+    double alone = median(d);
+    if (!(alone > 0) || !d->known) {
+        return BLIND;
+    }
+    double least = ceil(d->cost_s / (d->overhead * alone)), most = floor(d->recompute_s / alone);
+    double n = least < most ? least : most;
+    return n < 1 ? 1 : n < FARTHEST ? (uint64_t)n : FARTHEST;
+}
