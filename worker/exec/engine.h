@@ -41,6 +41,10 @@ struct hsp_written {
      * in the order of the binding. Valid behind the ticket, until the update of the next step.
      * NULL: it was not asked for (hsp_engine_opts.hashes_reads). */
     const uint64_t *read;
+    /* The same of this version as the update has written it, and of the one before, until the
+     * update of the step after the next one. NULL: not asked for (hashes_writes), or, of the one
+     * before, not written by this engine. */
+    const uint64_t *wrote, *wrote_before;
 };
 
 /* All optional. A status that is not HSP_OK ends the step with it. */
@@ -76,6 +80,7 @@ struct hsp_engine_opts {
     struct hsp_digest data_digest; /* of it; votes compare it. Zero: not computed, on all ranks */
     void *state;                   /* state_bytes, aligned to 64; HSP_MEM_DEVICE of a device */
     bool hashes_reads;             /* hsp_written.read is wanted */
+    bool hashes_writes;            /* and hsp_written.wrote */
     double speed;                  /* of a core, see pace.h; 0: not paced */
     uint32_t n_noop;               /* no-op steps in a row before the first step here */
     struct hsp_engine_hooks hooks;

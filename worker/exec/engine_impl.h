@@ -91,6 +91,8 @@ struct hsp_engine {
         struct hsp_hash_call *call; /* owned: of each state tensor */
         uint64_t *device, *host;    /* owned; the backend's: their hashes */
         bool done;                  /* in this step */
+        uint64_t *wrote[2];         /* owned, as `host`: of versions, by parity; NULL: none */
+        uint64_t wrote_at[2];       /* which versions, plus 1 */
     } reads;
 
     struct {                /* the entry that a queue's thread runs */

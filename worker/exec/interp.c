@@ -8,6 +8,7 @@
 #include "worker/exec/engine_impl.h"
 #include "worker/exec/moves.h"
 #include "worker/exec/operand.h"
+#include "worker/exec/read_hash.h"
 #include "worker/exec/staging.h"
 #include "worker/exec/voting.h"
 
@@ -301,7 +302,8 @@ static enum hsp_status run_seal(struct hsp_engine *e, enum hsp_devq q, struct hs
     if (!e->o.hooks.sealed) {
         return HSP_OK;
     }
-    enum hsp_status st = e->o.backend->mark(e->o.backend, q, &w.ticket, err);
+    enum hsp_status st = hsp_read_hash_after(e, &w, err);
+    st = st == HSP_OK ? e->o.backend->mark(e->o.backend, q, &w.ticket, err) : st;
     return st == HSP_OK ? e->o.hooks.sealed(e->o.hooks.ctx, &w, err) : st;
 }
 

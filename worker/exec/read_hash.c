@@ -27,13 +27,21 @@ enum hsp_status hsp_read_hash_open(struct hsp_engine *e, struct hsp_err *err)
     }
     size_t bytes = (size_t)n * sizeof *e->reads.host;
     enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, bytes, (void **)&e->reads.device, err);
-    return st == HSP_OK ? b->alloc(b, HSP_MEM_HOST, bytes, (void **)&e->reads.host, err) : st;
+    st = st == HSP_OK ? b->alloc(b, HSP_MEM_HOST, bytes, (void **)&e->reads.host, err) : st;
+    for (int i = 0; st == HSP_OK && e->o.hashes_writes && i < 2; i++) {
+        st = b->alloc(b, HSP_MEM_HOST, bytes, (void **)&e->reads.wrote[i], err);
+    }
+    return st;
 }
 
 void hsp_read_hash_close(struct hsp_engine *e)
 {
     e->o.backend->release(e->o.backend, HSP_MEM_DEVICE, e->reads.device);
     e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->reads.host);
+    for (int i = 0; i < 2; i++) {
+        e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->reads.wrote[i]);
+        e->reads.wrote[i] = NULL;
+    }
     e->reads.device = e->reads.host = NULL;
     free(e->reads.call);
     e->reads.call = NULL;
@@ -50,17 +58,36 @@ static bool updates(const struct hsp_engine *e, const struct hsp_piece *p)
     return false;
 }
 
-enum hsp_status hsp_read_hash_before(struct hsp_engine *e, const struct hsp_piece *p,
-                                     struct hsp_err *err)
+/* Both hashes of a step are made on one queue, so they take turns in the memory of the device. */
+static enum hsp_status hash_to(struct hsp_engine *e, uint64_t *host, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
     uint32_t n = e->b->n_state;
+    enum hsp_status st = b->hash(b, HSP_DEVQ_COMPUTE, e->reads.call, n, e->reads.device, err);
+    return st == HSP_OK
+               ? b->copy(b, HSP_DEVQ_COMPUTE, host, e->reads.device, (size_t)n * sizeof *host, err)
+               : st;
+}
+
+enum hsp_status hsp_read_hash_after(struct hsp_engine *e, struct hsp_written *w,
+                                    struct hsp_err *err)
+{
+    size_t at = w->version % 2;
+    if (e->reads.wrote[at] == NULL) {
+        return HSP_OK;
+    }
+    w->wrote = e->reads.wrote[at];
+    w->wrote_before = e->reads.wrote_at[1 - at] == w->version ? e->reads.wrote[1 - at] : NULL;
+    e->reads.wrote_at[at] = w->version + 1;
+    return hash_to(e, e->reads.wrote[at], err);
+}
+
+enum hsp_status hsp_read_hash_before(struct hsp_engine *e, const struct hsp_piece *p,
+                                     struct hsp_err *err)
+{
     if (e->reads.call == NULL || e->reads.done || !updates(e, p)) {
         return HSP_OK;
     }
     e->reads.done = true;
-    enum hsp_status st = b->hash(b, HSP_DEVQ_COMPUTE, e->reads.call, n, e->reads.device, err);
-    return st == HSP_OK ? b->copy(b, HSP_DEVQ_COMPUTE, e->reads.host, e->reads.device,
-                                  (size_t)n * sizeof *e->reads.host, err)
-                        : st;
+    return hash_to(e, e->reads.host, err);
 }

@@ -1,4 +1,5 @@
-/* Hashes the state just before the update of a step reads it, where it lies.
+/* Hashes the state just before the update of a step reads it, where it lies; where that is asked
+ * for, also as the update has written it.
  *
  * An update destroys what it has read, so damage of the state between two updates could not be
  * found behind it. The hashes are compared with the seal of that version by the user of the engine.
@@ -21,5 +22,10 @@ void hsp_read_hash_close(struct hsp_engine *e);
  * updates. Errors of the backend. */
 enum hsp_status hsp_read_hash_before(struct hsp_engine *e, const struct hsp_piece *p,
                                      struct hsp_err *err);
+struct hsp_written;
+/* Behind the update, on the compute queue: gives the hashes of what was written, if they are asked
+ * for, and puts them into @w. Errors of the backend. */
+enum hsp_status hsp_read_hash_after(struct hsp_engine *e, struct hsp_written *w,
+                                    struct hsp_err *err);
 
 #endif

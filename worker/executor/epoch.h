@@ -218,7 +218,7 @@ struct hsp_ex_epoch {
     int cancel_fd;                /* eventfd: gives up connecting */
     struct hsp_activity activity; /* the run thread only */
     int64_t
-        vote_ns;  /* the last vote, before it the begin of the first step; communication thread */
+        vote_ns; /* the last vote, before it the begin of the first step; communication thread */
     struct hsp_due_distance distance; /* the same, of rank 0 */
     bool unnoted; /* the same, of a keeper its run thread: a step could not be noted */
 

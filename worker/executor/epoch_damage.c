@@ -51,7 +51,7 @@ void hsp_epoch_tell_damaged(struct hsp_ex_epoch *e, const struct hsp_segname *pi
                                    .part = part});
 }
 
-void hsp_epoch_tell_given_up(struct hsp_ex_epoch *e, uint64_t version)
+void hsp_epoch_tell_given_up(struct hsp_ex_epoch *e, uint64_t version, const char *why)
 {
     tell(e, (struct hsp_m_damaged){.job = e->p->job,
                                    .device = e->env->device,
@@ -61,7 +61,7 @@ void hsp_epoch_tell_given_up(struct hsp_ex_epoch *e, uint64_t version)
                                    .version = version,
                                    .live = true,
                                    .given_up_in = e->number,
-                                   .part = "replicas differ"});
+                                   .part = why});
 }
 
 static void tell_row(struct hsp_ex_epoch *e, const struct hsp_state_segment *s, uint64_t version,
@@ -84,10 +84,10 @@ void hsp_epoch_tell_damaged_row(struct hsp_ex_epoch *e, const struct hsp_state_s
 
 /* Reports row @row of @s, damaged @where. */
 static enum hsp_status tell_live(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
-                                 uint32_t row, const char *where, struct hsp_err *err)
+                                 uint32_t row, uint64_t version, const char *where,
+                                 struct hsp_err *err)
 {
     struct hsp_buf buf;
-    uint64_t version = hsp_segment_version(s);
     hsp_buf_init(&buf, PART_MAX);
     const char *part = name_part(e, hsp_segment_row_at(s, row), where, &buf);
     tell_row(e, s, version, true, part);
@@ -100,15 +100,27 @@ static enum hsp_status tell_live(struct hsp_ex_epoch *e, const struct hsp_state_
 enum hsp_status hsp_epoch_disown(struct hsp_ex_epoch *e, struct hsp_state_segment *s, uint32_t row,
                                  struct hsp_err *err)
 {
-    enum hsp_status st = tell_live(e, s, row, "", err);
+    enum hsp_status st = tell_live(e, s, row, hsp_segment_version(s), "", err);
     hsp_segment_unseal(s);
     return st;
+}
+
+static const char *memory_of(const struct hsp_ex_epoch *e)
+{
+    return e->env->backend->device ? " in GPU memory" : " in main memory";
+}
+
+enum hsp_status hsp_epoch_disown_unsealed(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
+                                          uint32_t row, uint64_t version, bool in_use,
+                                          struct hsp_err *err)
+{
+    return tell_live(e, s, row, version, in_use ? memory_of(e) : "", err);
 }
 
 enum hsp_status hsp_epoch_disown_read(struct hsp_ex_epoch *e, struct hsp_state_segment *s,
                                       uint32_t row, struct hsp_err *err)
 {
-    const char *where = e->env->backend->device ? " in GPU memory" : " in main memory";
-    return hsp_segment_row_fits(s, row) ? tell_live(e, s, row, where, err)
-                                        : hsp_epoch_disown(e, s, row, err);
+    return hsp_segment_row_fits(s, row)
+               ? tell_live(e, s, row, hsp_segment_version(s), memory_of(e), err)
+               : hsp_epoch_disown(e, s, row, err);
 }

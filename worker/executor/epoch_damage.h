@@ -29,7 +29,12 @@ enum hsp_status hsp_epoch_disown(struct hsp_ex_epoch *e, struct hsp_state_segmen
  * own: the segment, a copy, stays sealed if the row there fits the seal. */
 enum hsp_status hsp_epoch_disown_read(struct hsp_ex_epoch *e, struct hsp_state_segment *s,
                                       uint32_t row, struct hsp_err *err);
-/* Reports that the ranks of this epoch give up @version: their replicas of it differ. */
-void hsp_epoch_tell_given_up(struct hsp_ex_epoch *e, uint64_t version);
+/* The same of a version that need not be sealed, whose row @row is laid out as in @s: it was
+ * damaged in memory of the device's own (@in_use), or on its way to the segment. */
+enum hsp_status hsp_epoch_disown_unsealed(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
+                                          uint32_t row, uint64_t version, bool in_use,
+                                          struct hsp_err *err);
+/* Reports that the ranks of this epoch give up @version, and why. */
+void hsp_epoch_tell_given_up(struct hsp_ex_epoch *e, uint64_t version, const char *why);
 
 #endif

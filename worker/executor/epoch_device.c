@@ -37,6 +37,8 @@ static enum hsp_status take_words(struct hsp_ex_epoch *e, struct hsp_err *err)
     struct hsp_backend *b = e->env->backend;
     size_t bytes = (size_t)e->prog.bind.n_state * sizeof *e->dev.seen;
     enum hsp_status st = b->alloc(b, HSP_MEM_HOST, bytes, (void **)&e->dev.seen, err);
+    e->dev.wrote = hsp_arena_alloc(e->arena, bytes + 1);
+    st = st == HSP_OK && e->dev.wrote == NULL ? hsp_err_nomem(err, "the hashes of the state") : st;
     return st != HSP_ENOMEM
                ? st
                : hsp_err_wrap(
@@ -410,6 +412,25 @@ uint32_t hsp_epoch_device_misread(struct hsp_ex_epoch *e, uint64_t version,
     HSP_ASSERT(w.version == version + 1);
     for (uint32_t i = 0; i < hsp_segment_n(s); i++) { /* where there is none nothing was read */
         if ((which == NULL || which(e, i)) && w.read[i] != hsp_segment_row_hash(s, i)) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+uint32_t hsp_epoch_device_changed(struct hsp_ex_epoch *e, uint64_t version)
+{
+    const struct hsp_state_segment *s = hsp_epoch_home(e, version);
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_written w = e->dev.newest;
+    (void)pthread_mutex_unlock(&e->lock);
+    bool sealed = hsp_segment_version(s) == version;
+    if (w.version != version + 1 || w.read == NULL || (w.wrote_before == NULL && !sealed)) {
+        return UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
+        if (w.read[i] !=
+            (w.wrote_before != NULL ? w.wrote_before[i] : hsp_segment_row_hash(s, i))) {
             return i;
         }
     }

@@ -41,6 +41,7 @@ struct hsp_exec_env;
 struct hsp_epoch_device {
     void *state;               /* state_bytes, HSP_MEM_DEVICE; NULL: not taken, or no member */
     uint64_t *sum, *seen;      /* hashes of its rows, there and for the host to read */
+    uint64_t *wrote;           /* hashes of the rows of the version that is being sealed */
     size_t pinned[2];          /* of the segments, their first bytes */
     bool late;                 /* they are pinned when it begins */
     bool counted;              /* in env->on_device */
@@ -82,6 +83,11 @@ enum hsp_status hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t versio
  * the first row that differs, or UINT32_MAX. */
 uint32_t hsp_epoch_device_misread(struct hsp_ex_epoch *e, uint64_t version,
                                   bool (*which)(const struct hsp_ex_epoch *e, uint32_t row));
+/* Compares what the update of step @version has read with what the update before it has written,
+ * or, where that was another epoch's, with the seal. Returns the first row that differs, or
+ * UINT32_MAX, also when @version + 1 is not the newest one that was written. No update is under
+ * way. */
+uint32_t hsp_epoch_device_changed(struct hsp_ex_epoch *e, uint64_t version);
 /* Before a vote, by its thread: waits until the copies so far are done, also for the work that this
  * thread queues next. */
 enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err);

@@ -8,6 +8,7 @@
 #include "worker/executor/epoch_replicate.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "worker/executor/audit.h"
 #include "worker/executor/disk_retry.h"
@@ -88,22 +89,47 @@ static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy
     return w;
 }
 
-/* Before a version made of @version, the newest sealed one, is sealed. @next: it is the one behind
- * it; then @version, as the update has read it, is compared with its seal. Only rows without a
- * replica: the vote compares the others. A version that is no longer sealed was found damaged
- * meanwhile, for example by a checkpoint. */
-static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, bool next,
+enum hsp_status hsp_epoch_check_update(struct hsp_ex_epoch *e, uint64_t version,
+                                       struct hsp_err *err)
+{
+    uint32_t row = hsp_epoch_device_changed(e, version);
+    if (row == UINT32_MAX) {
+        return HSP_OK;
+    }
+    /* Whoever has a replica of the next version has made it of the same gradients. */
+    hsp_epoch_tell_given_up(e, version + 1, "made of state that was damaged");
+    return hsp_epoch_disown_unsealed(e, hsp_epoch_home(e, version), row, version, true, err);
+}
+
+/* Before @next is sealed, which was made of @version, the newest sealed one. The version right in
+ * front of @next, as the update has read it, is compared with its seal where each version is due:
+ * only rows without a replica, for the vote compares the others. A version that is no longer sealed
+ * was found damaged meanwhile, for example by a checkpoint. */
+static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, uint64_t next,
                                   struct hsp_err *err)
 {
     struct hsp_state_segment *s = hsp_epoch_home(e, version);
     if (hsp_segment_version(s) != version) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged", version);
     }
-    if (!next) {
-        return HSP_OK;
+    if (!e->due.all) {
+        return hsp_epoch_check_update(e, next - 1, err);
     }
     uint32_t row = hsp_epoch_device_misread(e, version, hsp_epoch_twins_alone);
     return row != UINT32_MAX ? hsp_epoch_disown_read(e, s, row, err) : HSP_OK;
+}
+
+/* The hashes of the newest version as it was written, for its seal: the engine's go soon. NULL:
+ * there are none. */
+static const uint64_t *keep_hashes(struct hsp_ex_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    const uint64_t *wrote = e->dev.newest.wrote;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (wrote != NULL) {
+        memcpy(e->dev.wrote, wrote, e->prog.bind.n_state * sizeof *wrote);
+    }
+    return wrote != NULL ? e->dev.wrote : NULL;
 }
 
 /* @version has left the device: the next update may write over it. */
@@ -123,11 +149,12 @@ static enum hsp_status seal(struct hsp_ex_epoch *e, uint64_t version, uint64_t b
     hsp_kill_point(e, HSP_KILL_SEAL_BEFORE, version);
     enum hsp_status st = hsp_epoch_device_save(e, version, err);
     int64_t copied = hsp_clock_ns();
-    st = st == HSP_OK ? check_read(e, before, before + 1 == version, err) : st;
+    st = st == HSP_OK ? check_read(e, before, version, err) : st;
     hsp_kill_point(e, HSP_KILL_SEAL_IN, version);
     if (st == HSP_OK) {
+        const uint64_t *wrote = keep_hashes(e);
         note_saved(e, version);
-        hsp_epoch_twins_seal(e, version);
+        st = hsp_epoch_twins_seal(e, version, wrote, err);
     }
     hsp_kill_point(e, HSP_KILL_SEAL_AFTER, version);
     e->seals.n++;

@@ -20,6 +20,11 @@ enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t versi
 /* The same until due version @version has left the device, and may be written over there. */
 enum hsp_status hsp_epoch_await_saved(struct hsp_ex_epoch *e, uint64_t version,
                                       struct hsp_err *err);
+/* Where not every version is due: compares @version, as the update has read it, with what was
+ * written (epoch_device.h). HSP_EDIGEST: it is damaged; that is reported, and that the version made
+ * of it is given up. */
+enum hsp_status hsp_epoch_check_update(struct hsp_ex_epoch *e, uint64_t version,
+                                       struct hsp_err *err);
 /* Seals, copies and checkpoints, on the keeper thread of a member. */
 void *hsp_epoch_keeper(void *arg);
 /* The whole work of a keeper: takes and confirms the copies of @version and of all that

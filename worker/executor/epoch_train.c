@@ -35,7 +35,10 @@ static enum hsp_status await_due(struct hsp_ex_epoch *e, uint64_t step, struct h
     if (hsp_due_waits(&e->due, step)) {
         return hsp_epoch_await_confirmed(e, due, err);
     }
-    return due == step ? hsp_epoch_await_saved(e, due, err) : HSP_OK;
+    if (due == step) { /* its update was compared then */
+        return hsp_epoch_await_saved(e, due, err);
+    }
+    return HSP_OK;
 }
 
 /* Rank 0 of a job that leaves the distance to it. */
@@ -63,6 +66,9 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     enum hsp_status st = await_due(e, mine->step, err);
     if (st == HSP_OK) {
         st = hsp_epoch_device_await(e, err);
+    }
+    if (st == HSP_OK && !e->due.all && mine->step > e->due.first && mine->step != e->due.newest) {
+        st = hsp_epoch_check_update(e, mine->step - 1, err);
     }
     if (st == HSP_OK) {
         st = hsp_data_watch_answer(e->watch, &stop, err);
@@ -206,6 +212,7 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
                                 .data_digest = e->data->digest,
                                 .state = e->dev.state,
                                 .hashes_reads = true,
+                                .hashes_writes = !e->due.all,
                                 .speed = e->env->speed,
                                 .n_noop = e->n_noop,
                                 .hooks = {.ctx = e,

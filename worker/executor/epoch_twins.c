@@ -268,7 +268,19 @@ static void hash_rows(struct hsp_ex_epoch *e, const struct hsp_state_segment *s)
     }
 }
 
-void hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version)
+/* The first row that is not what the update has written; NONE. */
+static uint32_t first_changed(const struct hsp_epoch_twins *t, const uint64_t *wrote, uint32_t n)
+{
+    for (uint32_t i = 0; wrote != NULL && i < n; i++) {
+        if (t->hash[i] != wrote[i]) {
+            return i;
+        }
+    }
+    return NONE;
+}
+
+enum hsp_status hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version,
+                                     const uint64_t *wrote, struct hsp_err *err)
 {
     struct hsp_epoch_twins *t = e->twins;
     uint32_t slot = hsp_slot_of(&e->slots, e->seg, version);
@@ -287,8 +299,13 @@ void hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version)
             t->twin[i].hash[slot] = t->hash[t->twin[i].row];
         }
     }
+    uint32_t row = first_changed(t, wrote, hsp_segment_n(s));
+    if (row != NONE) {
+        return hsp_epoch_disown_unsealed(e, s, row, version, false, err);
+    }
     t->version[slot] = version;
     hsp_segment_seal_known(s, version, t->hash);
+    return HSP_OK;
 }
 
 /* Makes the hashes of a sealed version that came from another rank. Returns its slot. */
@@ -567,7 +584,7 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     s->seen = calloc((size_t)e->pkg.replicas.n * e->pkg.n_kinds + 1, sizeof *s->seen);
     s->before = (struct seen){.sealed = true, .row = NONE};
     if (!first) { /* before the epoch can end: a rank may die before it has unsealed it */
-        hsp_epoch_tell_given_up(e, s->version);
+        hsp_epoch_tell_given_up(e, s->version, "replicas differ");
     }
     enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->now, err)
                                          : hsp_err_nomem(err, "the hashes of equal copies");
@@ -590,7 +607,7 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
         st = announce(s, wrong != NONE || !s->intact, err);
     }
     if (first && st == HSP_EDIGEST && !s->placed) { /* no rank's is better than another's */
-        hsp_epoch_tell_given_up(e, s->version);
+        hsp_epoch_tell_given_up(e, s->version, "replicas differ");
         give_up(e, s->version);
     }
     return st;

@@ -21,8 +21,11 @@
 enum hsp_status hsp_epoch_twins_open(struct hsp_ex_epoch *e, struct hsp_err *err);
 void hsp_epoch_twins_close(struct hsp_ex_epoch *e);
 
-/* All writes of @version are done: hashes every row of this rank's home, and seals it. */
-void hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version);
+/* All writes of @version are done: hashes every row of this rank's home, and seals it. @wrote: the
+ * hashes of the rows as the update wrote them, NULL: not known. HSP_EDIGEST: a row is another; that
+ * is reported, and nothing is sealed. */
+enum hsp_status hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version,
+                                     const uint64_t *wrote, struct hsp_err *err);
 /* For the vote record of @version, which is sealed, and for keepers (epoch_copies.h). */
 uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version);
 /* Whether no other rank has something of row @row of the home. */

@@ -135,7 +135,7 @@ static void harm(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t plan,
 static void harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version, bool saved)
 {
     if (is_due(e, when, version)) {
-        struct hsp_state_segment *s = e->seg[version % 2];
+        struct hsp_state_segment *s = hsp_epoch_home(e, version);
         uint8_t bit, *area = hsp_segment_area(s);
         int64_t at = choose(s, (enum dw_which)atomic_load(&board->which), "live", version, &bit);
         uint8_t *byte = (uint8_t *)e->dev.state + at;
@@ -199,6 +199,7 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
     if (leaving) {
         harm_live(e, AT_LAST_READ, v->step, false);
     }
+    harm_live(e, AT_READ, v->step, false);
     __real_hsp_epoch_report_step(e, v, all, n, seconds, sequence);
     if (e->p->rank == 0) {
         atomic_store(&board->told, e->number);
@@ -208,13 +209,14 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
     }
 }
 
-void __wrap_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version)
+enum hsp_status __wrap_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version,
+                                            const uint64_t *wrote, struct hsp_err *err)
 {
     harm_live(e, AT_SEAL, version, true);
     if (leaving) {
         harm_live(e, AT_LEAVING, version, true);
     }
-    __real_hsp_epoch_twins_seal(e, version);
+    return __real_hsp_epoch_twins_seal(e, version, wrote, err);
 }
 
 enum hsp_status __wrap_hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,

@@ -14,7 +14,7 @@
  * as their keeper. */
 enum dw_layout { NO_LAYOUT, DP, PP, TWO, THREE, CUT, KEPT, N_LAYOUTS };
 
-/* When an executor damages a segment of its own, or, up to AT_LAST_READ, the state that it computes with. */
+/* When an executor damages a segment of its own, or, up to AT_READ, the state that it computes with. */
 enum dw_when {
     NEVER,
     AT_LOAD,      /* brought to the memory that it computes with, before a step */
@@ -24,6 +24,7 @@ enum dw_when {
     AT_SEAL,      /* just written and saved, before it is hashed: both */
     AT_LEAVING,   /* the same, when the vote before was the last one */
     AT_LAST_READ, /* that vote has passed, the update behind it has not read */
+    AT_READ,      /* the same of any vote */
     AT_SWITCH,
     AT_RECOVERY,
     AT_CHECKPOINT,

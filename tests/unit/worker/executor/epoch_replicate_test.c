@@ -175,7 +175,7 @@ static void a_replica_made_of_a_version_that_is_gone_is_the_wrong_one(void **sta
     em_damage(&w.m[0], EM_STEP + 1); /* computed so */
     ((uint8_t *)w.m[0].e.dev.state)[3] ^= 1;
     for (uint32_t r = 0; r < 2; r++) {
-        hsp_epoch_twins_seal(&w.m[r].e, EM_STEP + 1);
+        assert_ok(hsp_epoch_twins_seal(&w.m[r].e, EM_STEP + 1, NULL, &err), &err);
     }
     assert_true(hsp_epoch_twins_sum(&w.m[0].e, EM_STEP + 1) +
                     hsp_epoch_twins_sum(&w.m[1].e, EM_STEP + 1) !=

@@ -86,6 +86,49 @@ static void test_a_part_of_a_pipeline(void **state)
     live(*state, PP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
 }
 
+/* Device @dev damages version 17, of which nothing is sealed, where it is computed with. What was made of it is given
+ * up, and all go on from the last version that was due. */
+static void between(struct xw_world *w, enum dw_layout layout, uint32_t dev)
+{
+    struct dw_story s = dw_tell_story(w);
+    bool alone = layout == DP || layout == PP;
+    w->due_every = 1000;
+    dw_plan_harm(AT_READ, dev, 17, alone ? NOBODY : TWIN);
+    dw_begin(&s, layout, 0);
+    dw_await_break(&s, dw_ranks_of(&s));
+    assert_true(dw_broke_with(&s, "version 17 here is damaged"));
+    assert_true(dw_broke_with(&s, w->device ? IN_GPU : IN_MAIN));
+    assert_true(s.n_told == 1 && s.n_told_live == 1);
+    assert_true(s.told.rank == dev && s.told.version == 17);
+    assert_true(s.n_given_up == 1 && s.void_from == 18);
+    assert_int_equal(dw_recover(&s, layout), 0);
+    dw_end_story(&s);
+}
+
+static void test_a_part_between_due_versions(void **state)
+{
+    between(*state, PP, 1);
+}
+
+static void test_a_twin_between_due_versions(void **state)
+{
+    between(*state, TWO, 1);
+}
+
+/* A bit flips behind the update, before its version is hashed for the seal. */
+static void test_a_part_that_is_not_what_was_written(void **state)
+{
+    struct dw_story s = dw_tell_story(*state);
+    s.w->due_every = 5;
+    dw_plan_harm(AT_SEAL, 1, 13, NOBODY);
+    dw_begin(&s, PP, 0);
+    dw_await_break(&s, 3);
+    assert_true(dw_broke_with(&s, "version 15 here is damaged"));
+    assert_true(s.n_told >= 1 && s.told.rank == 1 && s.told.version == 15);
+    assert_int_equal(dw_recover(&s, PP), 10);
+    dw_end_story(&s);
+}
+
 /* On its way to the memory that is computed with: the whole step is computed with it, its vote
  * passes, and the loss that was told is replaced. */
 static void test_a_part_that_is_loaded(void **state)
@@ -295,6 +338,12 @@ HSP_TEST_FILE(executor_live_test)
         cmocka_unit_test_setup_teardown(test_a_part_of_a_twin, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_without_twin, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_of_a_pipeline, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_between_due_versions, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_twin_between_due_versions, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_that_is_not_what_was_written, dw_setup,
+                                        dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_twin_between_due_versions, dw_setup_device,
+                                        dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_twin_of_two, dw_setup_device, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_of_a_twin, dw_setup_device, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_without_twin, dw_setup_device, dw_teardown),
