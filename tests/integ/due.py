@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""A job that seals each fifth version: an executor, a node with all it has, and a keeper die, a
-node is drained, hspmdd is killed. Steps behind the newest version that was sealed are computed again,
-no more than were announced, with the same losses; a drain costs none."""
+"""A job that seals each fifth version, on two devices, then on one with a keeper: executors and a
+node with all it has die, a node is drained, hspmdd is killed. Steps behind the newest version that was
+sealed are computed again, no more than were announced, with the same losses; a drain costs none."""
 import json
 import os
+import shutil
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
@@ -44,21 +45,17 @@ def whole(claim, c, steps):
             raise Failed("%s lacks %s of %d steps" % (what, sorted(set(range(steps)) - set(got)), steps))
 
 
-def body(claim):
-    text = make_text(claim)
-    job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
-    job["model"].update(layers=2, hidden=32, heads=2, sequence=32)
-    job["train"].update(steps=1500, global_batch=8)
-    job["checkpoint"] = dict(job.get("checkpoint") or {}, every_steps=97)
-    job["recovery"] = {"every": EVERY}
-    job["resources"] = {"min": 1, "max": 2}
+def story(claim, text, job, devices, reference):
+    """*devices*: the job has so many at most; with one, another node keeps its state. Returns the
+    distance of its losses, and the steps that were made again."""
+    job["resources"] = {"min": 1, "max": devices}
     steps, most = job["train"]["steps"], 2 * EVERY - 1
     path = write_job(claim, job, "due", text)
-    reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
-    with Cluster(claim) as c:
+    with Cluster(claim, name="on%d" % devices) as c:
         c.start_workers([0.9, 0.9, 0.9])
         c.submit(path)
         c.wait_step("due", 10, 60)
+        wait_for("a keeper where there is one device", lambda: len(c.job("due")["keepers"]) == 2 - devices, 30)
         lost = hit(c, "the loss of an executor", lambda j: c.kill_executor(trains_on(c, "devices")), most)
         lost += hit(c, "the loss of a node", lambda j: c.kill_agent(trains_on(c, "devices")), most)
         c.kill_daemon()
@@ -76,7 +73,21 @@ def body(claim):
             raise Failed("told: %s" % gone)
         wait_for("the state to be released", lambda: not [
             f for _, _, files in os.walk(c.state) for f in files if f.endswith(".seg")], 10)
-    return distance <= 1e-9 and lost > 0, {"loss": distance, "lost_steps": lost}
+    shutil.rmtree(os.path.join(claim.dir, "out", "due"))
+    return distance, lost
+
+
+def body(claim):
+    text = make_text(claim)
+    job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
+    job["model"].update(layers=2, hidden=32, heads=2, sequence=32)
+    job["train"].update(steps=1500, global_batch=8)
+    job["checkpoint"] = dict(job.get("checkpoint") or {}, every_steps=97)
+    job["recovery"] = {"every": EVERY}
+    reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
+    told = [story(claim, text, job, devices, reference) for devices in (2, 1)]
+    return all(distance <= 1e-9 and lost > 0 for distance, lost in told), {
+        "loss": max(d for d, _ in told), "lost_steps": sum(n for _, n in told)}
 
 
 Claim("due").run(body)
