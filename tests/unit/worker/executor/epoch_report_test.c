@@ -169,6 +169,53 @@ static void a_keeper_says_it_where_nobody_else_trains(void **state)
     keepers_note(2, false);
 }
 
+/* Where few versions are due the steps of many votes go to keepers at once, and with them the version that they take. */
+static void keepers_are_told_of_many_steps(void **state)
+{
+    (void)state;
+    enum { FIRST = HSP_EPOCH_SAID / 2, LAST = FIRST + HSP_EPOCH_SAID + 3 };
+    struct hsp_comm *comm[3];
+    struct hsp_err err = {0};
+    struct hsp_vote_record all[1] = {{.compute_s = 0.1}};
+    struct rank r[3];
+    char *dir[3];
+    uint64_t version = 0;
+    assert_ok(hsp_loop_open(3, comm, &err), &err);
+    for (uint32_t i = 0; i < 3; i++) {
+        begin(&r[i], i);
+        r[i].p.n_ranks = 1;
+        r[i].p.n_keepers = 2;
+        r[i].p.share_notes = true;
+        r[i].e.mesh[HSP_MESH_STATE] = comm[i];
+        r[i].e.keeps = i > 0;
+        r[i].env.state_dir = dir[i] = hsp_test_tmpdir();
+    }
+    for (uint64_t s = 0; s < LAST; s++) {
+        const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
+        if (s == FIRST) { /* no version yet */
+            assert_ok(hsp_epoch_share_steps(&r[0].e, 5, HSP_NO_VERSION, &err), &err);
+        }
+        hsp_epoch_report_step(&r[0].e, &v, all, 1, 0.25, 512);
+    }
+    assert_ok(hsp_epoch_share_steps(&r[0].e, 5, 40, &err), &err); /* three steps were too many */
+    assert_ok(hsp_epoch_share_steps(&r[0].e, 5, 41, &err), &err); /* no step in between */
+    for (uint32_t i = 1; i < 3; i++) {
+        assert_ok(hsp_epoch_take_steps(&r[i].e, 5, &version, &err), &err);
+        assert_true(version == HSP_NO_VERSION);
+        assert_ok(hsp_epoch_take_steps(&r[i].e, 5, &version, &err), &err);
+        assert_int_equal(version, 40);
+        assert_ok(hsp_epoch_take_steps(&r[i].e, 5, &version, &err), &err);
+        assert_int_equal(version, 41);
+        assert_int_equal(lines_noted(dir[i]), LAST - 3);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        comm[i]->ops->close(comm[i]);
+        end(&r[i]);
+        hsp_test_rmdir(dir[i]);
+        free(dir[i]);
+    }
+}
+
 struct breaking {
     struct hsp_ex_epoch *e;
     atomic_bool half; /* written */
@@ -264,6 +311,7 @@ HSP_TEST_FILE(epoch_report_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_says_what_the_first_may_have_taken_with_it),
         cmocka_unit_test(every_keeper_notes_the_steps),
+        cmocka_unit_test(keepers_are_told_of_many_steps),
         cmocka_unit_test(a_keeper_says_it_where_nobody_else_trains),
         cmocka_unit_test(a_loss_is_read_whole),
         cmocka_unit_test(a_loss_is_told_before_the_mesh_says_so),
