@@ -20,7 +20,7 @@ tests_sim_libsim_a_SOURCES = \
 EXTRA_DIST += tests/sim/README.md
 
 SIM_STORY = tests/sim/simstory.c tests/sim/simstory.h
-SIM_LIBS = tests/sim/libsim.a $(CLUSTER_LIBS) $(AGENT_LIBS)
+SIM_LIBS = tests/sim/libsim.a worker/executor/libexecutor.a $(CLUSTER_LIBS) $(AGENT_LIBS)
 check_PROGRAMS += tests/sim/adopt_test
 TESTS += tests/sim/adopt_test
 tests_sim_adopt_test_SOURCES = tests/sim/adopt_test.c $(SIM_STORY)

@@ -572,7 +572,7 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
                  (struct sim_ev){.type = SIM_E_A_START, .who = i});
     }
     s->call = call;
-    s->chaos = true;
+    s->chaos = s->few_due = true;
     s->permille = (uint32_t[]){0, 5, 20, 60}[sim_below(s, 4)];
     sim_submit(s, "first", 0, 1 + (uint32_t)sim_below(s, 2), 8, 60 + sim_below(s, 300),
                sim_below(s, 2) * 25);

@@ -15,6 +15,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_state.h"
 #include "worker/agent/agent.h"
+#include "worker/executor/due.h"
 
 #define SIM_NODES         6u
 #define SIM_DEVS          3u /* of a node, its keeper included */
@@ -89,8 +90,11 @@ struct sim_run {
     uint32_t rank, n_ranks, n_keepers;
     uint32_t n_cuts;
     struct hsp_m_cut cut[HSP_MSG_CUTS];
-    uint32_t acks;   /* still to come */
-    uint32_t broken; /* a keeper lost peer broken - 1 while a switch was prepared */
+    struct hsp_due due;   /* which versions are sealed */
+    uint64_t confirmed;   /* the newest of them with all acks here; UINT64_MAX: none */
+    uint64_t due_lineage; /* of the newest of them */
+    uint32_t acks;        /* still to come */
+    uint32_t broken;      /* a keeper lost peer broken - 1 while a switch was prepared */
     bool armed, voted_once, decisive;
     bool building;      /* its READY waits for more than connections */
     bool save;          /* CHECKPOINT has come */
@@ -101,6 +105,7 @@ struct sim_run {
     uint32_t need, got; /* rows */
     uint64_t got_lineage;
     uint64_t vote_step[2], vote_armed[2][SIM_EXECS];
+    uint32_t vote_flags[2][SIM_EXECS];
     uint32_t votes[2];
     struct sim_prep p;
 };
@@ -118,8 +123,9 @@ struct sim_data {
     enum sim_data_kind kind;
     uint32_t from, to, to_gen, rank, job;
     uint64_t epoch, step, lineage, armed;
-    uint32_t onto; /* ROW: the rank that needs it */
-    uint32_t by;   /* BREAK, silent: who has lost @rank */
+    uint32_t flags; /* VOTE */
+    uint32_t onto;  /* ROW: the rank that needs it */
+    uint32_t by;    /* BREAK, silent: who has lost @rank */
     bool silent;
     bool local;   /* it goes over no network */
     bool differs; /* COPY: replicas of the version do, as its ranks' words tell a keeper */
@@ -329,6 +335,7 @@ struct sim {
     bool folder_broken[SIM_NODES]; /* nothing can be made there; what is there can be read */
     /* chaos */
     bool chaos;
+    bool few_due;       /* each job has a distance of due versions; else each version is due */
     uint32_t permille;  /* chance of a fault at each message of a switch */
     uint32_t copies;    /* of jobs submitted, 0: 2 */
     uint32_t ckpt_keep; /* checkpoints that stay on disk */
@@ -445,7 +452,7 @@ void sim_commit(struct sim *s, const struct sim_run *r); /* a vote of @r has pas
 /* The job is told to stop: state of epochs up to @epoch may go. */
 void sim_given_up(struct sim *s, uint32_t job, uint64_t epoch);
 /* simckpt.c: of the version whose vote has passed at @x; when it is written */
-void sim_ckpt_begin(struct sim *s, uint32_t x);
+void sim_ckpt_begin(struct sim *s, uint32_t x, uint64_t version, uint64_t lineage);
 void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d);
 /* The coordinator has got CHECKPOINTED. */
 /* Answers FIND_CKPTS with all that are on disk, the damaged too. */
@@ -473,7 +480,8 @@ void sim_x_data(struct sim *s, uint32_t x, const struct sim_data *d);
 void sim_x_die(struct sim *s, uint32_t x, bool silent);
 void sim_x_discard(struct sim *s, uint32_t x, uint32_t job, uint64_t keep_plan);
 enum sim_drop {
-    SIM_DROP_SLOT,       /* versions of @owner that share a slot with @version */
+    SIM_DROP_SLOT,       /* of @owner: makes room for @version, the older of two goes */
+    SIM_DROP_BELOW,      /* versions of @owner below @version */
     SIM_DROP_ABOVE,      /* versions above @version */
     SIM_DROP_PLANS_BELOW /* all of plans below @plan */
 };

@@ -6,19 +6,18 @@
 #include "daemon/cluster/lookup.h"
 #include "tests/sim/sim.h"
 
-void sim_ckpt_begin(struct sim *s, uint32_t x)
+void sim_ckpt_begin(struct sim *s, uint32_t x, uint64_t version, uint64_t lineage)
 {
     const struct sim_run *r = &s->exec[x].cur;
     struct sim_job_truth *t = &s->job[r->job];
     uint64_t at = s->now + sim_below(s, 60);
     t->ckpt_at = at > t->ckpt_at ? at : t->ckpt_at; /* one after the other */
-    sim_push(
-        s, t->ckpt_at,
-        (struct sim_ev){
-            .type = SIM_E_X_CKPT,
-            .who = x,
-            .gen = s->exec[x].gen,
-            .data = {.job = r->job, .epoch = r->epoch, .step = r->step, .lineage = r->lineage}});
+    sim_push(s, t->ckpt_at,
+             (struct sim_ev){
+                 .type = SIM_E_X_CKPT,
+                 .who = x,
+                 .gen = s->exec[x].gen,
+                 .data = {.job = r->job, .epoch = r->epoch, .step = version, .lineage = lineage}});
 }
 
 /* As hsp_ckpt_prune: of those up to @step the newest of the history stay, and what is between them. */

@@ -2,6 +2,7 @@
  * layout. */
 #include <string.h>
 
+#include "proto/base/hash.h"
 #include "tests/sim/sim.h"
 
 static void check_ready(struct sim *s, uint32_t x)
@@ -62,6 +63,12 @@ static void watch_mesh(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch)
                              .data = {.job = job, .epoch = epoch}});
 }
 
+/* As the shell of the coordinator tells it: each job has its distance of due versions. */
+static uint64_t every_of(const struct sim *s, const struct hsp_m_prepare *p)
+{
+    return p->due_every == 0 || !s->few_due ? 1 : 1 + hsp_mix64(s->seed ^ p->job) % 5;
+}
+
 /* The next run of @e, as @m says it. */
 static void begin_next(struct sim_exec *e, const struct hsp_msg *m)
 {
@@ -77,7 +84,9 @@ static void begin_next(struct sim_exec *e, const struct hsp_msg *m)
                                .rank = p->rank,
                                .n_ranks = p->n_ranks,
                                .n_keepers = p->n_keepers,
-                               .conn = 1u << p->rank};
+                               .conn = 1u << p->rank,
+                               .due = {.ckpt_every = p->checkpoint_every, .steps = p->steps},
+                               .confirmed = UINT64_MAX};
     e->next.n_cuts = p->n_cuts;
     for (uint32_t i = 0; i < p->n_cuts; i++) {
         e->next.cut[i] = p->cuts[i];
@@ -109,6 +118,8 @@ void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
     }
     sim_x_clear(s, x, &e->next, true);
     begin_next(e, m);
+    e->next.due.every = every_of(s, p);
+    e->next.due.all = e->next.due.every == 1;
     if (s->chaos && sim_below(s, 200) == 0) {
         refuse(s, x, m, HSP_FACT_OUT_OF_MEMORY, "out of memory by 4096 bytes");
         return;
@@ -193,6 +204,7 @@ static void check_rows(struct sim *s, uint32_t x)
     struct sim_run *r = &s->exec[x].cur;
     if (r->phase == SIM_TRANSFER && r->got == r->need) {
         r->lineage = r->got_lineage;
+        hsp_due_begin(&r->due, r->step);
         send_started(s, x);
         sim_x_step(s, x);
     }

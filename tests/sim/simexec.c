@@ -8,12 +8,24 @@
 void sim_seg_drop(struct sim_exec *x, enum sim_drop how, uint32_t job, uint64_t plan,
                   uint32_t owner, uint64_t version)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, others = 0;
+    uint64_t older = UINT64_MAX;
+    for (uint32_t i = 0; i < x->n_seg; i++) {
+        const struct sim_seg *g = &x->seg[i];
+        if (g->job == job && g->plan == plan && g->owner == owner && g->version != version) {
+            others++;
+            older = g->version < older ? g->version : older;
+        }
+    }
+    const bool two = others > 1;
     for (uint32_t i = 0; i < x->n_seg; i++) {
         const struct sim_seg *g = &x->seg[i];
         bool hit = g->job == job;
         if (how == SIM_DROP_SLOT) {
-            hit = hit && g->plan == plan && g->owner == owner && (g->version - version) % 2 == 0;
+            hit = hit && g->plan == plan && g->owner == owner &&
+                  (g->version == version || (g->version == older && two));
+        } else if (how == SIM_DROP_BELOW) {
+            hit = hit && g->plan == plan && g->owner == owner && g->version < version;
         } else if (how == SIM_DROP_ABOVE) {
             hit = hit && g->plan == plan && g->version > version;
         } else {

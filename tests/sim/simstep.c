@@ -17,10 +17,22 @@ static void begin_compute(struct sim *s, uint32_t x)
     timer(s, x, r->step == r->steps ? 0 : 10 + sim_below(s, 20), 1);
 }
 
+/* The record of the step waits for the copies of the newest due version, or it does not. The last version has no vote
+ * of its own in executors: they wait for its copies. */
+static void begin_step(struct sim *s, uint32_t x)
+{
+    struct sim_run *r = &s->exec[x].cur;
+    bool waits = hsp_due_waits(&r->due, r->step) || r->step == r->steps;
+    if (waits && r->confirmed != r->due.newest) {
+        r->phase = SIM_COPYING;
+    } else {
+        begin_compute(s, x);
+    }
+}
+
 static void begin_copies(struct sim *s, uint32_t x)
 {
     struct sim_run *r = &s->exec[x].cur;
-    r->phase = SIM_COPYING;
     r->acks = 0;
     for (uint32_t i = 0; i < r->p.plan.n_copies; i++) {
         const struct sim_copy *k = &r->p.plan.copy[i];
@@ -38,15 +50,15 @@ static void begin_copies(struct sim *s, uint32_t x)
                                         .differs = r->wrong});
     }
     if (r->acks == 0) {
-        begin_compute(s, x);
+        r->confirmed = r->step;
     }
 }
 
-void sim_x_step(struct sim *s, uint32_t x)
+static void seal(struct sim *s, uint32_t x)
 {
     struct sim_exec *e = &s->exec[x];
     struct sim_run *r = &e->cur;
-    sim_seg_drop(e, SIM_DROP_SLOT, r->job, r->plan, r->rank, r->step);
+    r->due_lineage = r->lineage;
     sim_seg_put(s, e,
                 (struct sim_seg){.job = r->job,
                                  .rank = r->rank,
@@ -58,7 +70,16 @@ void sim_x_step(struct sim *s, uint32_t x)
     begin_copies(s, x);
 }
 
-static void tell_step(struct sim *s, uint32_t x, struct sim_run *r)
+void sim_x_step(struct sim *s, uint32_t x)
+{
+    const struct sim_run *r = &s->exec[x].cur;
+    if (r->step == r->due.newest) {
+        seal(s, x);
+    }
+    begin_step(s, x);
+}
+
+static void tell_step(struct sim *s, uint32_t x, struct sim_run *r, uint64_t stable)
 {
     double compute[SIM_EXECS];
     for (uint32_t i = 0; i < r->n_ranks; i++) {
@@ -68,14 +89,11 @@ static void tell_step(struct sim *s, uint32_t x, struct sim_run *r)
                         .epoch = r->epoch,
                         .u.step = {.job = r->job,
                                    .step = r->step,
+                                   .ahead = r->step - stable,
                                    .final = r->step == r->steps,
                                    .n_compute = r->n_ranks,
                                    .compute_s = compute}};
     sim_to_agent(s, x, &m);
-    if (r->save || (r->ckpt_every != 0 && r->step % r->ckpt_every == 0)) {
-        r->save = false;
-        sim_ckpt_begin(s, x);
-    }
 }
 
 void sim_x_leave(struct sim *s, uint32_t x)
@@ -121,13 +139,38 @@ static void give_up(struct sim *s, uint32_t x)
                                       .plan = r->plan,
                                       .rank = r->rank,
                                       .owner = r->rank,
-                                      .version = r->step,
+                                      .version = r->due.newest,
                                       .live = true,
                                       .given_up_in = r->epoch,
                                       .part = "replicas differ"}};
     sim_to_agent(s, x, &m);
-    sim_seg_drop(e, SIM_DROP_ABOVE, r->job, r->plan, 0, r->step - 1);
+    sim_seg_drop(e, SIM_DROP_ABOVE, r->job, r->plan, 0, r->due.newest - 1);
     sim_x_lost_peer(s, x, r, HSP_MSG_RANKS, false);
+}
+
+/* What the records say of due versions. A stable one is committed, and older ones may go. */
+static void note_due(struct sim *s, uint32_t x, uint32_t slot)
+{
+    struct sim_exec *e = &s->exec[x];
+    struct sim_run *r = &e->cur;
+    struct sim_run committed = *r;
+    const uint64_t due = r->due.newest;
+    const uint64_t known = r->due.pending ? r->due.before : due; /* to be stable */
+    struct hsp_due_news news =
+        hsp_due_passed(&r->due, r->step, r->vote_flags[slot], r->n_ranks, r->decisive);
+    if (news.stable) {
+        committed.step = due;
+        committed.lineage = r->due_lineage;
+        sim_commit(s, &committed);
+        sim_seg_drop(e, SIM_DROP_BELOW, r->job, r->plan, r->rank, due);
+    }
+    if (r->rank == 0) {
+        r->save = r->save || news.refused;
+        tell_step(s, x, r, news.stable ? due : known);
+    }
+    if (r->rank == 0 && news.checkpoint != HSP_DUE_NONE) {
+        sim_ckpt_begin(s, x, news.checkpoint, committed.lineage);
+    }
 }
 
 static void check_vote(struct sim *s, uint32_t x)
@@ -139,16 +182,18 @@ static void check_vote(struct sim *s, uint32_t x)
         r->votes[slot] != (1u << r->n_ranks) - 1) {
         return;
     }
-    if (r->wrong) {
+    bool confirmed = hsp_due_confirmed(&r->due, r->vote_flags[slot], r->n_ranks);
+    if (r->wrong && confirmed) {
         give_up(s, x);
         return;
     }
-    sim_commit(s, r);
+    r->decisive = e->next.epoch != 0;
+    for (uint32_t i = 0; i < r->n_ranks; i++) {
+        r->decisive = r->decisive && r->vote_armed[slot][i] == e->next.epoch;
+    }
+    note_due(s, x, slot);
     r->voted_once = true;
     e->prev_epoch = 0;
-    if (r->rank == 0) {
-        tell_step(s, x, r);
-    }
     if (r->step == r->steps) {
         r->phase = SIM_FINAL;
         if (r->rank == 0) {
@@ -157,13 +202,7 @@ static void check_vote(struct sim *s, uint32_t x)
         sim_x_leave(s, x);
         return;
     }
-    r->decisive = e->next.epoch != 0;
-    for (uint32_t i = 0; i < r->n_ranks; i++) {
-        r->decisive = r->decisive && r->vote_armed[slot][i] == e->next.epoch;
-    }
     r->phase = SIM_UPDATE;
-    sim_seg_drop(e, SIM_DROP_SLOT, r->job, r->plan, r->rank,
-                 r->step + 1); /* the slot is being written */
     timer(s, x, 1 + sim_below(s, 4), 2);
 }
 
@@ -172,6 +211,9 @@ static void send_vote(struct sim *s, uint32_t x)
     struct sim_exec *e = &s->exec[x];
     struct sim_run *r = &e->cur;
     uint64_t armed = e->next.armed ? e->next.epoch : 0;
+    uint32_t flags = hsp_due_record(&r->due, r->confirmed, &armed);
+    flags |= r->rank == 0 && r->save ? HSP_VOTE_CHECKPOINT : 0;
+    r->save = false;
     r->phase = SIM_VOTING;
     for (uint32_t i = 0; i < r->n_ranks; i++) {
         struct sim_data d = {.kind = SIM_D_VOTE,
@@ -179,6 +221,7 @@ static void send_vote(struct sim *s, uint32_t x)
                              .job = r->job,
                              .rank = r->rank,
                              .step = r->step,
+                             .flags = flags,
                              .armed = armed};
         if (i == r->rank) {
             sim_x_data(s, x, &d);
@@ -194,6 +237,10 @@ static void updated(struct sim *s, uint32_t x)
     struct sim_run *r = &e->cur;
     r->step++;
     r->lineage = hsp_mix64(r->lineage ^ hsp_mix64(r->plan * 1000003 + r->step)) | 1;
+    if (r->step != r->due.newest) { /* nobody compares it */
+        sim_x_step(s, x);
+        return;
+    }
     r->wrong = goes_wrong(s, r);
     if (r->wrong) {
         r->lineage = hsp_mix64(~r->lineage ^ r->epoch) | 1;
@@ -275,6 +322,7 @@ void sim_x_in_epoch(struct sim *s, uint32_t x, const struct sim_data *d)
         }
         r->votes[slot] |= 1u << d->rank;
         r->vote_armed[slot][d->rank] = d->armed;
+        r->vote_flags[slot][d->rank] = d->flags;
         check_vote(s, x);
     } else if (d->kind == SIM_D_COPY) {
         take_copy(s, e, d);
@@ -284,8 +332,9 @@ void sim_x_in_epoch(struct sim *s, uint32_t x, const struct sim_data *d)
                                         .job = r->job,
                                         .rank = r->rank,
                                         .step = d->step});
-    } else if (d->kind == SIM_D_ACK && r->phase == SIM_COPYING && d->step == r->step) {
-        if (--r->acks == 0) {
+    } else if (d->kind == SIM_D_ACK && r->acks > 0 && d->step == r->due.newest) {
+        r->confirmed = --r->acks == 0 ? d->step : r->confirmed;
+        if (r->acks == 0 && r->phase == SIM_COPYING) {
             begin_compute(s, x);
         }
     } else if (d->kind == SIM_D_ROW) {
