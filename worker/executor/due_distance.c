@@ -47,7 +47,7 @@ void hsp_due_distance_stable(struct hsp_due_distance *d)
     d->more_s = 0;
 }
 
-uint64_t hsp_due_distance(const struct hsp_due_distance *d)
+uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d)
 {
     double alone = median(d);
     if (!(alone > 0) || !d->known) {

@@ -30,6 +30,6 @@ void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copi
 /* The pending version is stable. */
 void hsp_due_distance_stable(struct hsp_due_distance *d);
 /* Steps from one due version to the next, at least 1. */
-uint64_t hsp_due_distance(const struct hsp_due_distance *d);
+uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d);
 
 #endif

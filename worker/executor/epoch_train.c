@@ -45,7 +45,7 @@ static enum hsp_status await_due(struct hsp_ex_epoch *e, uint64_t step, struct h
 static bool wishes(const struct hsp_ex_epoch *e, uint64_t step)
 {
     bool chooses = e->p->rank == 0 && !e->due.all && e->due.every == 0;
-    return chooses && step + 1 - e->due.newest >= hsp_due_distance(&e->distance);
+    return chooses && step + 1 - e->due.newest >= hsp_due_distance_choose(&e->distance);
 }
 
 /* A step took @seconds. With a validation it takes longer whatever is copied. */
