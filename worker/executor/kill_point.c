@@ -117,7 +117,7 @@ void hsp_kill_instr(struct hsp_ex_epoch *e, uint32_t instr)
         return;
     }
     (void)pthread_mutex_lock(&e->lock);
-    uint64_t step = e->stable; /* its vote has passed */
+    uint64_t step = e->passed;
     (void)pthread_mutex_unlock(&e->lock);
     hsp_kill_point(e, HSP_KILL_UPDATE_IN, step);
 }
