@@ -4,7 +4,7 @@
  * names alone), and whose they are. Each agent keeps them beside the segments (worker/state), and
  * gives them back to an hspmdd that asks. The digest is made and compared by hspmdd, so that damage
  * is found wherever it happened; agents compare it too. Each node of an epoch gets them, so the
- * rows are in the short form of lz.h: 2.4 MB of a thousand equal ranks are 70 kB.
+ * rows are in the short form of lz.h: 2.4 MB of a thousand equal ranks are 90 kB.
  *
  * Example:   rows node/0, node/1, job/7, plan/7/3, app/job/7, app/plan/7/3 of epoch 9 of job mist.
  * Purity:    pure.

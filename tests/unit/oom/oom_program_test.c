@@ -153,6 +153,10 @@ static void a_digest_is_made_or_there_was_no_memory(void **state)
     hsp_oom_empty(&b);
     hsp_pio_u64(&io, &v);
     hsp_oom_nothing(&b);
+    uint32_t ranks[2] = {0, 1};
+    hsp_oom_empty(&b);
+    hsp_pio_u32s(&io, ranks, 2);
+    hsp_oom_nothing(&b);
     hsp_arena_free(a);
 }
 
