@@ -25,6 +25,8 @@ struct choice {
     const char *source;
     bool by_hand;
     uint32_t next;       /* of the plans written by hand: those before it are refused */
+    bool open_bucket;    /* the one written by hand says nothing of buckets */
+    bool no_bucket;      /* it is tried again without them */
     uint32_t vain;       /* of the planner: how many were compiled and are too large */
     int64_t *offered;    /* by device of the cluster: its memory, whatever the planner is told; */
     int64_t *room;       /* the same of the state folder of its node, 0: not known */
@@ -91,6 +93,9 @@ static enum hsp_status choose_annotation(struct hsp_plan_question *q,
         }
         ret->source = j->plans[ret->next + at].name;
         ret->next += at + 1;
+        ret->open_bucket = !plan->states_bucket && !ret->no_bucket;
+        plan->states_bucket = plan->states_bucket || ret->no_bucket;
+        ret->no_bucket = false;
         st = hsp_plan_adopt(j->graph, train, &more, o, plan, q->arena, &ret->planned, err);
         if (st != HSP_EINFEASIBLE) {
             return st;
@@ -202,13 +207,19 @@ static double price_current(struct hsp_plan_question *q, const int64_t *offered,
                : 0;
 }
 
-/* Whether both mean the same: a plan fresh from the planner leaves open what a running one says. */
+/* Whether both mean the same: a plan fresh from the planner leaves open what a running one says. A
+ * plan written by hand that says nothing of buckets does not change with the figures of links. */
 static bool same_plan(const struct hsp_plan_question *q, const struct hsp_epoch_plan *running,
-                      const struct hsp_plan *fresh)
+                      const struct choice *c)
 {
     struct hsp_digest d;
+    struct hsp_plan fresh = *c->planned.plan;
     const struct hsp_digest *now = &running->programs.programs[0].bind.plan_digest;
-    return hsp_plan_digest(q->rec->graph, fresh, &q->rec->spec->train, &d, NULL) == HSP_OK &&
+    if (c->by_hand && c->open_bucket) {
+        fresh.bucket_bytes = running->plan->bucket_bytes;
+        fresh.states_bucket = running->plan->states_bucket;
+    }
+    return hsp_plan_digest(q->rec->graph, &fresh, &q->rec->spec->train, &d, NULL) == HSP_OK &&
            d.hi == now->hi && d.lo == now->lo;
 }
 
@@ -230,7 +241,7 @@ static bool keeps(struct hsp_plan_question *q, const struct choice *c, struct hs
     if (!(now_us > 0)) {
         return false;
     }
-    bool same = same_devices(q, c) && same_plan(q, cur, c->planned.plan);
+    bool same = same_devices(q, c) && same_plan(q, cur, c);
     bool by_hand = strcmp(c->source, "planner") != 0;
     if (same) {
         (void)snprintf(ret->reason, sizeof ret->reason, "the same plan again");
@@ -331,7 +342,12 @@ static bool drop_too_large(struct hsp_plan_question *q, struct choice *c,
         return false;
     }
     ret->status = err->code;
-    refuse(c, err);
+    if (c->by_hand && c->open_bucket && c->planned.plan->bucket_bytes > 0) {
+        c->no_bucket = true; /* they want memory that the plan was not written for */
+        c->next--;
+    } else {
+        refuse(c, err);
+    }
     c->vain += !c->by_hand;
     ret->plan = hsp_plan_rec_unref(ret->plan);
     return true;

@@ -382,7 +382,8 @@ enum hsp_status __wrap_hsp_plan_rec_make(struct hsp_job_rec *job, const struct h
     return st;
 }
 
-/* Compiled plans that are larger than their devices: the next one written by hand, or a refusal. */
+/* Compiled plans that are larger than their devices: the next one written by hand, or a refusal.
+ * three.yaml is tried without buckets, too. */
 static void test_what_is_too_large_once_compiled(void **state)
 {
     (void)state;
@@ -394,7 +395,7 @@ static void test_what_is_too_large_once_compiled(void **state)
         uint32_t swollen, left;
         const char *source, *refused; /* one of them */
     } cases[] = {
-        {1, 0, "tp.yaml", NULL}, {2, 0, NULL, "three.yaml: "}, {9, 7, NULL, "three.yaml: "}};
+        {2, 0, "tp.yaml", NULL}, {3, 0, NULL, "three.yaml: "}, {9, 6, NULL, "three.yaml: "}};
     swollen = 2 * GIB;
     for (size_t i = 0; i < HSP_ARRAY_LEN(cases); i++) {
         struct hsp_plan_request r = {0};
@@ -437,7 +438,7 @@ static void test_room_for_fp32_copies(void **state)
                            cpu ? "cpu" : "cuda");
         }
         struct hsp_plan_question *q = ask(c, hand, &r);
-        n_swollen = 1;
+        n_swollen = 2; /* three.yaml with buckets and without */
         hsp_plan_work(q, true, &a);
         assert_int_equal(a.status, HSP_OK);
         assert_string_equal(a.plan->source, cpu ? "tp.yaml" : "three.yaml");
@@ -732,6 +733,55 @@ static void test_the_running_plan_lies_in_its_state_folders(void **state)
     app_cluster_free(c);
 }
 
+#define DP2                                                                     \
+    "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nstreams:\n"                    \
+    "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}\n" \
+    "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [1]}]}\n"
+
+/* A plan of before knows nothing of buckets. Where they do not fit it runs without them, and it is
+ * the same plan, whatever the figures of links would choose. */
+static void test_a_plan_written_by_hand_fits_without_buckets(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file open[] = {{"dp.yaml", DP2}},
+                            without[] = {{"dp.yaml", DP2 "bucket: 0\n"}};
+    struct hsp_job_rec *j[2] = {app_job("annotations: [dp.yaml]\n", 1, without),
+                                app_job("annotations: [dp.yaml]\n", 1, open)};
+    uint64_t need[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        struct hsp_plan_answer a = plan_with(c, j[i], NULL);
+        assert_int_equal(a.status, HSP_OK);
+        assert_int_equal(a.plan->built->plan->bucket_bytes > 0, i == 1);
+        need[i] = a.plan->built->info.mem_bytes[0] + a.plan->built->folder_bytes[0];
+        (void)hsp_plan_rec_unref(a.plan);
+    }
+    assert_true(need[0] < need[1]);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(all); i++) {
+        c->nodes[HSP_DEVICE_NODE(all[i])].dev[HSP_DEVICE_INDEX(all[i])].profile.mem_bytes = need[0];
+    }
+    struct hsp_plan_answer a = plan_with(c, j[1], NULL);
+    assert_int_equal(a.status, HSP_OK);
+    assert_string_equal(a.plan->source, "dp.yaml");
+    assert_int_equal(a.plan->built->plan->bucket_bytes, 0);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(all); i++) {
+        c->nodes[HSP_DEVICE_NODE(all[i])].dev[HSP_DEVICE_INDEX(all[i])].profile.mem_bytes =
+            2 * need[1];
+    }
+    struct hsp_plan_request r = {.current_usable = true};
+    struct hsp_plan_question *q = ask(c, j[1], &r);
+    struct hsp_plan_answer b;
+    q->current = hsp_plan_rec_ref(a.plan);
+    hsp_plan_work(q, true, &b);
+    assert_true(b.status == HSP_OK && b.keep);
+    assert_string_equal(b.reason, "the same plan again");
+    (void)hsp_plan_question_free(q);
+    (void)hsp_plan_rec_unref(a.plan);
+    (void)hsp_job_rec_unref(j[0]);
+    (void)hsp_job_rec_unref(j[1]);
+    app_cluster_free(c);
+}
+
 static void test_impossible_and_cancelled(void **state)
 {
     (void)state;
@@ -774,6 +824,7 @@ HSP_TEST_FILE(plan_request_test)
         cmocka_unit_test(test_room_for_fp32_copies),
         cmocka_unit_test(test_the_planner_goes_on_to_its_next_plan),
         cmocka_unit_test(test_a_plan_written_by_hand_may_fill_its_device),
+        cmocka_unit_test(test_a_plan_written_by_hand_fits_without_buckets),
         cmocka_unit_test(test_a_plan_as_good_is_kept),
         cmocka_unit_test(test_the_running_plan_stays_when_a_better_one_is_too_large),
         cmocka_unit_test(test_plans_are_held_to_state_folders),
