@@ -81,7 +81,7 @@ void hsp_ci_suspend(struct hsp_cluster *c, const struct hsp_admin_event *a, stru
         suspended(c, j);
     } else {
         j->suspending = true;
-        j->suspend_from = j->stable;
+        j->suspend_from = j->passed > j->stable ? j->passed : j->stable;
         j->suspend_epoch = 0;
         j->suspend_unheard =
             j->cur.n_ranks > 0 && hsp_ci_node(c, j->cur.peers[0].device)->conn == 0;

@@ -102,6 +102,26 @@ static void a_running_job_is_suspended_by_a_checkpoint(void **state)
     cw_end(&w);
 }
 
+/* Where not every version is due, a checkpoint of the stable one may complete behind later votes. */
+static void votes_behind_the_stable_version_count(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    double compute[2] = {1, 1};
+    running(&w);
+    cw_msg(&w, 1,
+           (struct hsp_msg){
+               .type = HSP_MSG_STEP,
+               .epoch = cw_job(&w, 1)->cur.epoch,
+               .u.step = {.job = 1, .step = 27, .ahead = 7, .n_compute = 2, .compute_s = compute}});
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
+    saved(&w, 20, true);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    saved(&w, 28, true);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
+    cw_end(&w);
+}
+
 static void it_resumes_with_the_nodes_there_are(void **state)
 {
     (void)state;
@@ -532,6 +552,7 @@ HSP_TEST_FILE(suspend_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_running_job_is_suspended_by_a_checkpoint),
+        cmocka_unit_test(votes_behind_the_stable_version_count),
         cmocka_unit_test(it_resumes_with_the_nodes_there_are),
         cmocka_unit_test(resumed_before_its_devices_have_stopped),
         cmocka_unit_test(resumed_beside_another_job),
