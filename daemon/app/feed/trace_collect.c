@@ -34,7 +34,7 @@ struct hsp_tracing {
     uint32_t conn; /* 0: gone */
     uint64_t request;
     uint32_t job, number, steps;
-    uint64_t epoch, asked_at;  /* the stable version then */
+    uint64_t epoch, asked_at;  /* the last vote then */
     hsp_msec asked_ms, end_ms; /* end: made of what there is then; UINT64_MAX: open */
     uint32_t n, n_told;
     struct member *member; /* owned: [n] */
@@ -50,6 +50,12 @@ struct hsp_tracing {
     enum hsp_status st;
     struct hsp_err err;
 };
+
+/* The last vote that is known: the stable version may be some steps behind it. */
+static uint64_t newest(const struct hsp_job *j)
+{
+    return j->passed > j->stable ? j->passed : j->stable;
+}
 
 static struct hsp_tracing *tracing_free(struct hsp_app *a, struct hsp_tracing *t)
 {
@@ -213,7 +219,7 @@ static void begin(struct hsp_app *a, struct hsp_tracing *t)
                                         .number = t->number,
                                         .steps = t->steps}};
     t->begun = true;
-    t->asked_at = j != NULL ? j->stable : 0;
+    t->asked_at = j != NULL ? newest(j) : 0;
     t->asked_ms = hsp_app_now();
     hsp_app_send(a, a->cluster->nodes[HSP_DEVICE_NODE(first)].conn, &order);
 }
@@ -234,9 +240,9 @@ static void look(struct hsp_app *a, struct hsp_tracing *t)
         soon(t, now + GRACE_MS);
     }
     if (runs && t->begun && t->n_told == 0 && now >= t->asked_ms + MUTE_MS &&
-        j->stable > t->asked_at + t->steps + 1) {
+        newest(j) > t->asked_at + t->steps + 1) {
         hsp_str_printf(t->note, sizeof(t->note), "%" PRIu64 " steps have gone by",
-                       j->stable - t->asked_at);
+                       newest(j) - t->asked_at);
         soon(t, now);
     }
     if (t->n_told == t->n) {
@@ -424,7 +430,7 @@ void hsp_app_trace_own(struct hsp_app *a, struct hsp_app_job *j)
 {
     const struct hsp_job *core = hsp_cluster_job(a->cluster, j->id);
     bool due = core != NULL && core->state == HSP_JOB_RUNNING && core->cur.settled &&
-               j->traced != core->cur.epoch && core->stable >= core->cur.step + OWN_AFTER;
+               j->traced != core->cur.epoch && newest(core) >= core->cur.step + OWN_AFTER;
     for (const struct hsp_tracing *t = a->tracings; due && t != NULL; t = t->next) {
         due = t->job != j->id;
     }
