@@ -14,6 +14,9 @@ void hsp_pio_fail(struct hsp_pio *io, const char *what)
 void hsp_pio_u32s(struct hsp_pio *io, uint32_t *v, size_t n)
 {
     struct hsp_buf *b = io->out;
+    if (!hsp_pio_ok(io)) {
+        return;
+    }
     if (b != NULL && hsp_buf_grow(b, 4 * n)) {
         uint8_t *p = b->data + b->len;
         for (size_t i = 0; i < n; i++) {

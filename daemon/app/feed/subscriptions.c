@@ -134,7 +134,7 @@ static void done_reading(struct hsp_app_task *w)
     }
 }
 
-/* A job may be seen done before the line of its last step is on disk. A disk that takes nothing
+/* A job may be seen done before the line of its last step is on disk. A disk that refuses lines
  * holds no answer up. */
 static bool waits_for_lines(const struct hsp_app *a, const struct hsp_follower *f)
 {
@@ -146,7 +146,11 @@ void hsp_app_follow_wake(struct hsp_app *a)
     for (struct hsp_follower *f = a->followers, *next; f != NULL; f = next) {
         next = f->next;
         bool wants = !f->begun || !f->metrics;
+        bool first = !f->begun;
         if (wants && !f->reading && f->conn != 0 && !waits_for_lines(a, f) && !read_on(a, f)) {
+            if (first) {
+                hsp_app_reply(a, f->conn, f->request, HSP_ENOMEM, "out of memory", NULL, 0, false);
+            }
             follower_free(a, f);
         }
     }

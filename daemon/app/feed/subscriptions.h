@@ -12,8 +12,8 @@
 #include "daemon/app/state/sessions.h"
 #include "daemon/cluster/cluster.h"
 
-/* EVENTS, LOGS, METRICS. Lines made before the request are in the answer, unless the disk takes
- * none. */
+/* EVENTS, LOGS, METRICS. Lines made before the request are in the answer, unless the disk
+ * refuses them. */
 void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 void hsp_app_follow_wake(struct hsp_app *a); /* new lines are on disk, or the disk takes none */
 /* WAIT. With `follow` replies with `more` tell each new reason why files of the job
