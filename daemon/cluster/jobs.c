@@ -163,11 +163,12 @@ static void end_wait_in(struct hsp_cluster *c, struct hsp_job *j, uint32_t ms)
     }
 }
 
-/* The wait for state ends as it did before a moment began, for a node that may have it has gone. */
+/* The wait for state ends as it did before a moment began, for a node that may have it has gone. A
+ * moment that is over has ended the wait. */
 static void end_moment(struct hsp_cluster *c, struct hsp_job *j)
 {
     const hsp_msec was = j->state_before_ms;
-    if (j->state_deadline_ms != 0 && j->state_deadline_ms == j->state_moment_ms) {
+    if (c->now_ms < j->state_deadline_ms && j->state_deadline_ms == j->state_moment_ms) {
         j->state_deadline_ms = 0;
         if (was != 0) {
             end_wait_in(c, j, was > c->now_ms ? (uint32_t)(was - c->now_ms) : 0);
