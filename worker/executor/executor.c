@@ -485,8 +485,9 @@ static int serve(struct executor *x)
                           {.fd = x->env.wake_fd, .events = POLLIN}};
     struct hsp_err err = {0};
     for (;;) {
-        /* What hangs is silent, and the agent ends it. */
-        bool silent = hsp_reaper_hangs(&x->device_reaper) || hsp_reaper_hangs(&x->reaper);
+        /* A driver that hangs is silent, and the agent ends it. Host memory may take minutes to be
+         * given back, where there is much of it, and keeps nobody from training. */
+        bool silent = hsp_reaper_hangs(&x->device_reaper);
         int n = poll(p, 2, silent ? -1 : hsp_heartbeat_wait_ms(&x->beats));
         uint64_t count;
         if (n < 0 && errno != EINTR) {
