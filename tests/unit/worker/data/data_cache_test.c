@@ -231,9 +231,10 @@ static void no_change_is_missed(void **state)
 static void a_reading_goes_on_without_those_who_waited(void **state)
 {
     struct world *w = *state;
-    ask(w, w->path);
-    enum hsp_status st = ask_any(w, w->path); /* it may have been read by now */
-    assert_true(st == HSP_OK || st == HSP_ECANCELED);
+    for (int i = 0; i < 2; i++) {
+        enum hsp_status st = ask_any(w, w->path); /* it may have been read by now */
+        assert_true(st == HSP_OK || st == HSP_ECANCELED);
+    }
     const struct hsp_held_data *a = get(w, w->path);
     assert_int_equal(n_opened, 1);
     (void)hsp_data_cache_put(w->cache, a);
