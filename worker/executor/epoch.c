@@ -645,6 +645,7 @@ static void give_rest_back(void *epoch)
     if (e->cancel_fd >= 0) {
         (void)close(e->cancel_fd);
     }
+    free(e->said.untold);
     (void)pthread_cond_destroy(&e->cond);
     (void)pthread_mutex_destroy(&e->lock);
     (void)hsp_arena_free(e->arena);

@@ -146,14 +146,20 @@ struct hsp_seal_times {
 /* The newest steps that rank 0 has reported, or died before it could: some seconds, in which hspmdd
  * may have been away. Each costs a message when the epoch breaks. */
 #define HSP_EPOCH_SAID 64
+/* The steps that keepers are told of later, at most: 44 minutes in which the keeper thread writes a
+ * checkpoint, where a step takes 10 ms. They take 19 MB. */
+#define HSP_EPOCH_UNTOLD ((size_t)1 << 18)
 struct hsp_said {
-    uint32_t n;    /* so far; the newest HSP_EPOCH_SAID are here */
-    uint32_t told; /* to keepers, so far, where not every version is due */
+    uint32_t n; /* so far; the newest HSP_EPOCH_SAID are here */
     struct hsp_said_step {
         uint64_t step, tokens; /* as in struct hsp_m_step */
         double loss, val_loss, grad_norm, lr, seconds;
         uint32_t sequence;
     } step[HSP_EPOCH_SAID];
+    /* Owned: at rank 0 the steps of which its keepers have not been told, where not every version
+     * is due. */
+    struct hsp_said_step *untold;
+    size_t n_untold, cap_untold;
 };
 
 /* Why no member could begin with the checkpoint that PREPARE names. */

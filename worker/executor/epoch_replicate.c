@@ -39,8 +39,7 @@ static bool to_seal(const struct hsp_ex_epoch *e)
 /* Rank 0 has notes of many steps that keepers do not know of; under the lock. */
 static bool tells(const struct hsp_ex_epoch *e)
 {
-    return !e->due.all && e->p->rank == 0 && e->p->n_keepers > 0 &&
-           e->said.n - e->said.told >= HSP_EPOCH_SAID / 2;
+    return e->said.n_untold >= HSP_EPOCH_SAID / 2;
 }
 
 /* Waits for the next work. *ret_version: its version. */

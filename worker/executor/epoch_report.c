@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "proto/base/vec.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/step_log.h"
@@ -40,10 +41,17 @@ static void report(const struct hsp_ex_epoch *e, uint64_t epoch, const struct hs
     }
 }
 
+/* A step for which there is no room is not told to the keepers; the ranks have noted it. */
 static void keep(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
 {
+    bool tells = e->p->rank == 0 && e->p->n_keepers > 0 && !e->due.all;
     (void)pthread_mutex_lock(&e->lock);
-    e->said.step[e->said.n++ % HSP_EPOCH_SAID] = *s;
+    struct hsp_said *a = &e->said;
+    a->step[a->n++ % HSP_EPOCH_SAID] = *s;
+    if (tells &&
+        hsp_grow(&a->untold, &a->cap_untold, a->n_untold + 1, sizeof *s, HSP_EPOCH_UNTOLD)) {
+        a->untold[a->n_untold++] = *s;
+    }
     (void)pthread_mutex_unlock(&e->lock);
 }
 
@@ -155,27 +163,38 @@ struct steps_head {
     uint64_t n;
 };
 
+static enum hsp_status tell_keepers(struct hsp_ex_epoch *e, uint32_t channel,
+                                    const struct steps_head *head, const struct hsp_said_step *s,
+                                    struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    enum hsp_status st = HSP_OK;
+    for (uint32_t i = e->p->n_ranks; st == HSP_OK && i < e->p->n_ranks + e->p->n_keepers; i++) {
+        st = comm->ops->send(comm, i, channel, head, sizeof *head, err);
+        if (st == HSP_OK && head->n > 0) {
+            st = comm->ops->send(comm, i, channel, s, head->n * sizeof *s, err);
+        }
+    }
+    return st;
+}
+
 enum hsp_status hsp_epoch_share_steps(struct hsp_ex_epoch *e, uint32_t channel, uint64_t version,
                                       struct hsp_err *err)
 {
-    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
-    struct hsp_said_step s[HSP_EPOCH_SAID];
-    struct steps_head head = {.version = version};
+    struct steps_head head = {.version = HSP_NO_VERSION, .n = HSP_EPOCH_SAID};
     enum hsp_status st = HSP_OK;
     (void)pthread_mutex_lock(&e->lock);
-    uint32_t left = e->said.n - e->said.told;
-    head.n = left < HSP_EPOCH_SAID ? left : HSP_EPOCH_SAID;
-    for (uint32_t i = 0; i < head.n; i++) {
-        s[i] = e->said.step[(e->said.n - head.n + i) % HSP_EPOCH_SAID];
-    }
-    e->said.told = e->said.n;
+    struct hsp_said_step *s = e->said.untold;
+    size_t left = e->said.n_untold, at = 0;
+    e->said.untold = NULL;
+    e->said.n_untold = e->said.cap_untold = 0;
     (void)pthread_mutex_unlock(&e->lock);
-    for (uint32_t i = e->p->n_ranks; st == HSP_OK && i < e->p->n_ranks + e->p->n_keepers; i++) {
-        st = comm->ops->send(comm, i, channel, &head, sizeof head, err);
-        if (st == HSP_OK && head.n > 0) {
-            st = comm->ops->send(comm, i, channel, s, head.n * sizeof s[0], err);
-        }
+    for (; st == HSP_OK && left - at > HSP_EPOCH_SAID; at += HSP_EPOCH_SAID) {
+        st = tell_keepers(e, channel, &head, s + at, err);
     }
+    head = (struct steps_head){.version = version, .n = left - at};
+    st = st == HSP_OK ? tell_keepers(e, channel, &head, s + at, err) : st;
+    free(s);
     return st;
 }
 

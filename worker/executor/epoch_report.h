@@ -27,8 +27,8 @@ void hsp_epoch_say_noted(const struct hsp_ex_epoch *e, uint64_t epoch,
  * one. Errors of the mesh. */
 enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, struct hsp_err *err);
 /* The same where not every version is due: in front of the copies of @version, which the keepers
- * learn by it, or without any (HSP_NO_VERSION). Those steps are told that were not told before, the
- * newest HSP_EPOCH_SAID at most. Errors of the mesh. */
+ * learn by it, or without any (HSP_NO_VERSION). The steps are told that were not told before, in
+ * messages of HSP_EPOCH_SAID. Errors of the mesh. */
 enum hsp_status hsp_epoch_share_steps(struct hsp_ex_epoch *e, uint32_t channel, uint64_t version,
                                       struct hsp_err *err);
 /* At a keeper: takes and notes such steps. HSP_EPROTO; errors of the mesh. */

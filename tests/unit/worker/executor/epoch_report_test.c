@@ -46,6 +46,7 @@ static void begin(struct rank *r, uint32_t rank)
 static void end(struct rank *r)
 {
     (void)pthread_mutex_destroy(&r->e.lock);
+    free(r->e.said.untold);
     hsp_chan_fini(&r->out);
     hsp_chan_fini(&r->agent);
 }
@@ -197,16 +198,18 @@ static void keepers_are_told_of_many_steps(void **state)
         }
         hsp_epoch_report_step(&r[0].e, &v, all, 1, 0.25, 512);
     }
-    assert_ok(hsp_epoch_share_steps(&r[0].e, 5, 40, &err), &err); /* three steps were too many */
+    assert_ok(hsp_epoch_share_steps(&r[0].e, 5, 40, &err), &err); /* in two messages */
     assert_ok(hsp_epoch_share_steps(&r[0].e, 5, 41, &err), &err); /* no step in between */
     for (uint32_t i = 1; i < 3; i++) {
-        assert_ok(hsp_epoch_take_steps(&r[i].e, 5, &version, &err), &err);
-        assert_true(version == HSP_NO_VERSION);
+        for (int k = 0; k < 2; k++) {
+            assert_ok(hsp_epoch_take_steps(&r[i].e, 5, &version, &err), &err);
+            assert_true(version == HSP_NO_VERSION);
+        }
         assert_ok(hsp_epoch_take_steps(&r[i].e, 5, &version, &err), &err);
         assert_int_equal(version, 40);
         assert_ok(hsp_epoch_take_steps(&r[i].e, 5, &version, &err), &err);
         assert_int_equal(version, 41);
-        assert_int_equal(lines_noted(dir[i]), LAST - 3);
+        assert_int_equal(lines_noted(dir[i]), LAST);
     }
     for (uint32_t i = 0; i < 3; i++) {
         comm[i]->ops->close(comm[i]);
