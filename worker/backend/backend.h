@@ -31,7 +31,7 @@
 #include "proto/op/op.h"
 #include "worker/backend/cells.h"
 
-#define HSP_BACKEND_ABI 9
+#define HSP_BACKEND_ABI 10
 
 /* Most marks of a queue that may not have been reached yet: one more waits for the oldest. */
 #define HSP_MAX_MARKS 4096
@@ -152,7 +152,9 @@ struct hsp_backend {
                                  uint32_t n, bool *ret_done, struct hsp_err *err);
     /* From @on to its end, run, run_many and run_chain of the queue give the device nothing. They
      * make the queue's scratch as large as they need it, so that no step takes memory. Operands may
-     * hold anything. NULL: scratch is none of the device's memory. */
+     * hold anything. Between begin and end, which may come then, too, all calls are kept for their
+     * key and nothing is done, so that no step builds what it replays; what would take the place of
+     * another replay is not kept (*ret_replayed). NULL: scratch is none of the device's memory. */
     enum hsp_status (*rehearse)(struct hsp_backend *b, enum hsp_devq q, bool on,
                                 struct hsp_err *err);
     /* dst += src (HSP_I_ACC), @n elements; @src of the same type or a narrower real one.

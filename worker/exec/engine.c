@@ -351,14 +351,63 @@ static enum hsp_status warm_program(struct hsp_engine *e, struct hsp_err *err)
 }
 
 /* Scratch of all other ops, of the most sequences that a micro-batch may have. */
-static enum hsp_status rehearse(struct hsp_engine *e, struct hsp_err *err)
+static enum hsp_status rehearse_ops(struct hsp_engine *e, struct hsp_err *err)
 {
-    struct hsp_backend *b = e->o.backend;
-    enum hsp_status st = b->rehearse(b, HSP_DEVQ_COMPUTE, true, err);
+    enum hsp_status st = HSP_OK;
     for (uint32_t k = 0; st == HSP_OK && k < e->t->n_instrs; k++) {
         st = hsp_rehearse_op(e, k, err);
     }
-    enum hsp_status end = b->rehearse(b, HSP_DEVQ_COMPUTE, false, st == HSP_OK ? err : NULL);
+    return st;
+}
+
+/* What is replayed in a step, with the validation before it, or without. Of documents, of which
+ * each step has other numbers, no step is like another. */
+static enum hsp_status rehearse_step(struct hsp_engine *e, bool validates, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    hsp_arena_reset(e->arena);
+    e->stat[HSP_QUEUE_COMPUTE].n = e->stat[HSP_QUEUE_COMM].n = 0;
+    if (validates) {
+        st = hsp_sheet_eval(e->b, &e->corpus, e->arena, &e->sheet);
+        st = st == HSP_OK ? hsp_rehearse_schedule(e, &e->b->eval, err)
+                          : hsp_err_nomem(err, "the step sheet");
+    }
+    if (st == HSP_OK) {
+        st = hsp_sheet_train(e->b, &e->corpus, 0, e->arena, &e->sheet);
+        st = st == HSP_OK ? hsp_rehearse_schedule(e, hsp_binding_train(e->b), err)
+                          : hsp_err_nomem(err, "the step sheet");
+    }
+    return st;
+}
+
+static enum hsp_status rehearse_steps(struct hsp_engine *e, struct hsp_err *err)
+{
+    bool validates = hsp_step_has_eval(e->b, 0);
+    enum hsp_status st = HSP_OK;
+    if (e->o.backend->begin == NULL || e->corpus.start != NULL) {
+        return HSP_OK;
+    }
+    e->voted = true; /* updates, too */
+    st = rehearse_step(e, false, err);
+    st = st == HSP_OK && validates ? rehearse_step(e, true, err) : st;
+    e->voted = false;
+    return st;
+}
+
+static enum hsp_status rehearse(struct hsp_engine *e, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->o.backend;
+    enum hsp_status st = HSP_OK, end = HSP_OK;
+    for (int q = 0; st == HSP_OK && q < HSP_N_QUEUES; q++) {
+        st = b->rehearse(b, hsp_devq_of((enum hsp_queue)q), true, err);
+    }
+    st = st == HSP_OK ? rehearse_ops(e, err) : st;
+    st = st == HSP_OK ? rehearse_steps(e, err) : st;
+    for (int q = 0; q < HSP_N_QUEUES; q++) {
+        enum hsp_status off = b->rehearse(b, hsp_devq_of((enum hsp_queue)q), false,
+                                          st == HSP_OK && end == HSP_OK ? err : NULL);
+        end = end == HSP_OK ? off : end;
+    }
     return st == HSP_OK ? end : st;
 }
 

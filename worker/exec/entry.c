@@ -8,6 +8,7 @@
 #include "worker/exec/read_hash.h"
 #include "worker/exec/record.h"
 #include "worker/exec/replay.h"
+#include "worker/exec/staging.h"
 
 /* Where an error happened, in words a person can look up in `program show`. */
 static enum hsp_status place(const struct hsp_engine *e, uint32_t k, uint32_t micro,
@@ -125,4 +126,28 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
         st = run_instrs(e, entry, q, err);
     }
     return st == HSP_OK && whole ? hsp_record_to(e, q, first, end - first, entry->micro, err) : st;
+}
+
+enum hsp_status hsp_rehearse_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
+                                   enum hsp_queue q, struct hsp_err *err)
+{
+    uint32_t first, end = hsp_entry_end(e->t, entry, &first);
+    enum hsp_status st = HSP_OK;
+    if (hsp_entry_is_empty(e, entry)) {
+        return HSP_OK;
+    }
+    enter(e, entry, q);
+    for (uint32_t k = first, n; st == HSP_OK && k < end; k += n) {
+        n = hsp_replay_length(e, k, end);
+        if (n > 0) {
+            st = hsp_replay_run(e, k, n, entry->micro, q, err);
+            continue;
+        }
+        n = 1;
+        const struct hsp_instr *i = &e->t->instrs[k];
+        if (i->kind == HSP_I_STAT) { /* its place, and those behind it, depend on how many come */
+            st = hsp_stat_note(e, q, (uint8_t)i->arg, HSP_F64, NULL, err);
+        }
+    }
+    return st;
 }

@@ -200,3 +200,19 @@ void hsp_run_schedule(struct hsp_engine *e, const struct hsp_sched *s, bool eval
     e->sched = NULL;
     (void)pthread_mutex_unlock(&e->lock);
 }
+
+enum hsp_status hsp_rehearse_schedule(struct hsp_engine *e, const struct hsp_sched *s,
+                                      struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    note_pieces(e, s);
+    for (int q = 0; q < HSP_N_QUEUES; q++) {
+        for (uint32_t k = 0; st == HSP_OK && k < s->n[q]; k++) {
+            if (e->o.hooks.ended != NULL && e->o.hooks.ended(e->o.hooks.ctx)) {
+                return hsp_err_set(err, HSP_ECANCELED, 0, "ended before the first step");
+            }
+            st = hsp_rehearse_piece(e, &s->e[q][k], (enum hsp_queue)q, err);
+        }
+    }
+    return st;
+}

@@ -80,6 +80,12 @@ static void trace_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_cal
     (OP(BIAS_DB) | OP(LAYERNORM_DW) | OP(RMSNORM_DW) | OP(EMBED_DW) | OP(ATTENTION_BWD) | \
      OP(PACKED_ATTENTION_BWD) | OP(SUM) | OP(COUNT) | OP(SQSUM))
 
+/* Whether a call takes its scratch only. */
+static bool only_rehearses(const struct hsp_cuda *g, enum hsp_devq q)
+{
+    return g->queue[q].rehearses && !g->queue[q].capturing;
+}
+
 /* Ends a call of a rehearsal: hsp_cuda_scratch has ended it by HSP_AGAIN, with the scratch. */
 static enum hsp_status rehearsed(enum hsp_status st)
 {
@@ -120,7 +126,7 @@ static enum hsp_status cuda_run(struct hsp_backend *b, enum hsp_devq q, const st
     if (st == HSP_OK && is_empty(c)) {
         return HSP_OK;
     }
-    if (st == HSP_OK && g->queue[q].rehearses) {
+    if (st == HSP_OK && only_rehearses(g, q)) {
         return (SCRATCH >> c->op & 1) != 0 ? rehearsed(hsp_cuda_kernels[c->op](g, q, c, err))
                                            : HSP_OK;
     }
@@ -162,7 +168,7 @@ static enum hsp_status cuda_run_many(struct hsp_backend *b, enum hsp_devq q,
             trace_call(g, q, &c[k]);
         }
     }
-    if (st == HSP_OK && g->queue[q].rehearses) {
+    if (st == HSP_OK && only_rehearses(g, q)) {
         return c->op == HSP_OP_SQSUM ? rehearsed(hsp_cuda_sqsum_many(g, q, c, n, err)) : HSP_OK;
     }
     if (st == HSP_OK) {
@@ -192,7 +198,7 @@ static enum hsp_status cuda_run_chain(struct hsp_backend *b, enum hsp_devq q,
         st = c->op == HSP_OP_GELU_DX ? hsp_cuda_gelu_chain(g, q, c, ret_done, err)
                                      : hsp_cuda_norm_chain(g, q, c, n, ret_done, err);
     }
-    if (g->queue[q].rehearses) {
+    if (only_rehearses(g, q)) {
         return rehearsed(st);
     }
     for (uint32_t k = 0; st == HSP_OK && *ret_done && k < n && g->queue[q].capturing; k++) {

@@ -86,6 +86,16 @@ struct hsp_cuda_graph *hsp_cuda_graph_room(struct hsp_cuda_queue *u)
     return best;
 }
 
+bool hsp_cuda_graph_has_room(const struct hsp_cuda_queue *u)
+{
+    for (int i = 0; i < HSP_CUDA_MAX_GRAPHS; i++) {
+        if (u->graph[i].state == HSP_CUDA_GRAPH_FREE || u->graph[i].stale) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct hsp_cuda_graph *hsp_cuda_graph_pattern(struct hsp_cuda_queue *u,
                                               const struct hsp_cuda_graph *now)
 {

@@ -22,6 +22,8 @@ struct hsp_cuda_graph *hsp_cuda_graph_find(struct hsp_cuda_queue *u, const struc
 /* A free place; where there is none, the least recently used of the stale graphs, or else of all
  * graphs, is destroyed. Locked. */
 struct hsp_cuda_graph *hsp_cuda_graph_room(struct hsp_cuda_queue *u);
+/* Whether there is a place without a graph that may still be started. Locked. */
+bool hsp_cuda_graph_has_room(const struct hsp_cuda_queue *u);
 /* A stale graph of the same calls as @now, which can be brought up to date; or NULL. Locked. */
 struct hsp_cuda_graph *hsp_cuda_graph_pattern(struct hsp_cuda_queue *u,
                                               const struct hsp_cuda_graph *now);

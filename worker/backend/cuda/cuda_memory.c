@@ -445,5 +445,5 @@ enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t byt
         g->scratch_bytes[q] = want;
     }
     *ret = g->scratch[q];
-    return u->rehearses ? HSP_AGAIN : HSP_OK;
+    return u->rehearses && !u->capturing ? HSP_AGAIN : HSP_OK;
 }

@@ -28,7 +28,7 @@ void hsp_cuda_expect_peers(struct hsp_cuda *g);
 const void *hsp_cuda_block(struct hsp_cuda *g, const void *p);
 /* @bytes of scratch of queue @q, aligned to 256, for the work given to it next; contents undefined.
  * Work that was given before is done with its scratch by then. An op asks once, for all it needs, before it launches anything.
- * HSP_AGAIN: the queue rehearses, and the op is to end.
+ * HSP_AGAIN: the queue rehearses without a capture, and the op is to end.
  * HSP_ENOMEM says how many bytes. */
 enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t bytes, void **ret,
                                  struct hsp_err *err);

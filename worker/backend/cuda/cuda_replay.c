@@ -1,6 +1,7 @@
 /* Replay by graphs. The first time a key comes its calls run as they are: that makes scratch large
  * enough, lets cuBLASLt choose, and a key that never comes again costs no graph. The second time
- * they are captured and started as one, from then on only started.
+ * they are captured and started as one, from then on only started. In a rehearsal, which has done
+ * both before, they are captured the first time and not started.
  *
  * What the library will not capture, build or start is no failure, since nothing of it has run: end
  * asks for the calls once more, and they are run as they are from then on.
@@ -87,6 +88,27 @@ static enum hsp_status prepare(struct hsp_cuda *g, enum hsp_devq q, struct hsp_e
     return st == HSP_OK ? hsp_cuda_queue_need(g, q, err) : st;
 }
 
+/* Finds what is kept for the key, or makes a note of it. *ret_exec: what can be started. Whether
+ * the calls are to be captured; *ret_idle: of a rehearsal, which has nothing to do here. */
+static bool look_up(struct hsp_cuda *g, struct hsp_cuda_queue *u, const struct hsp_digest *key,
+                    cudaGraphExec_t *ret_exec, bool *ret_idle)
+{
+    hsp_cuda_graphs_lock(g);
+    struct hsp_cuda_graph *x = hsp_cuda_graph_find(u, key);
+    bool seen = x != NULL && x->state == HSP_CUDA_GRAPH_SEEN;
+    *ret_exec = NULL;
+    *ret_idle = u->rehearses && (x != NULL ? !seen : !hsp_cuda_graph_has_room(u));
+    if (x != NULL) {
+        x->used = ++u->uses;
+        *ret_exec = x->exec;
+    } else if (!*ret_idle) {
+        *hsp_cuda_graph_room(u) =
+            (struct hsp_cuda_graph){.key = *key, .state = HSP_CUDA_GRAPH_SEEN, .used = ++u->uses};
+    }
+    hsp_cuda_graphs_unlock(g);
+    return seen || u->rehearses;
+}
+
 enum hsp_status hsp_cuda_begin(struct hsp_backend *b, enum hsp_devq q, const struct hsp_digest *key,
                                bool *ret_replayed, struct hsp_err *err)
 {
@@ -96,19 +118,12 @@ enum hsp_status hsp_cuda_begin(struct hsp_backend *b, enum hsp_devq q, const str
     if (st != HSP_OK) {
         return st;
     }
-    bool seen = false;
-    hsp_cuda_graphs_lock(g);
-    struct hsp_cuda_graph *x = hsp_cuda_graph_find(u, key);
-    cudaGraphExec_t exec = NULL;
-    if (x != NULL) {
-        x->used = ++u->uses;
-        exec = x->exec;
-        seen = x->state == HSP_CUDA_GRAPH_SEEN;
-    } else {
-        *hsp_cuda_graph_room(u) =
-            (struct hsp_cuda_graph){.key = *key, .state = HSP_CUDA_GRAPH_SEEN, .used = ++u->uses};
+    cudaGraphExec_t exec;
+    bool idle, captures = look_up(g, u, key, &exec, &idle);
+    *ret_replayed = idle;
+    if (idle) {
+        return HSP_OK;
     }
-    hsp_cuda_graphs_unlock(g);
     if (exec != NULL) {
         st = start(g, q, exec, ret_replayed, err);
         if (st != HSP_OK || *ret_replayed) {
@@ -118,15 +133,17 @@ enum hsp_status hsp_cuda_begin(struct hsp_backend *b, enum hsp_devq q, const str
     }
     *ret_replayed = false;
     /* Relaxed: other threads go on to allocate memory */
-    if (seen && cudaStreamBeginCapture(g->stream[q], cudaStreamCaptureModeRelaxed) != cudaSuccess) {
+    if (captures &&
+        cudaStreamBeginCapture(g->stream[q], cudaStreamCaptureModeRelaxed) != cudaSuccess) {
         st = hsp_cuda_goes_on(g, q, "a capture", err);
         give_up(g, u, key);
-        seen = false;
+        captures = false;
+        *ret_replayed = u->rehearses;
     }
-    if (st == HSP_OK) {
+    if (st == HSP_OK && !*ret_replayed) {
         u->now = (struct hsp_cuda_graph){.key = *key, .state = HSP_CUDA_GRAPH_READY};
         u->between = true;
-        u->capturing = seen;
+        u->capturing = captures;
         u->failed = u->again = false;
     }
     return st;
@@ -201,10 +218,14 @@ enum hsp_status hsp_cuda_end(struct hsp_backend *b, enum hsp_devq q, struct hsp_
         (void)cudaGetLastError();
         return failed ? HSP_OK : st;
     }
-    st = whole ? start(g, q, u->now.exec, &started, err) : hsp_cuda_goes_on(g, q, "a graph", err);
-    if (st == HSP_OK && !started) {
+    if (!whole) {
+        st = hsp_cuda_goes_on(g, q, "a graph", err);
+    } else if (!u->rehearses) {
+        st = start(g, q, u->now.exec, &started, err);
+    }
+    if (st == HSP_OK && !started && !(whole && u->rehearses)) {
         give_up(g, u, &u->now.key);
-        st = HSP_AGAIN;
+        st = u->rehearses ? HSP_OK : HSP_AGAIN;
     }
     return st;
 }

@@ -2,6 +2,7 @@
  * calls, waits and replays on all queues gives what it gives in one row. */
 #include <stdio.h>
 
+#include "proto/base/size.h"
 #include "tests/unit/worker/cuda/stand_in.h"
 
 #define N 16
@@ -56,6 +57,61 @@ static void test_once_to_run_twice_to_keep(void **state)
     assert_int_equal(hsp_fake_calls("cudaGraphInstantiate"), 1);
     assert_int_equal(hsp_fake_usage().graphs, 0); /* only what starts is kept */
     standin_close(b);
+}
+
+/* In a rehearsal the calls are captured at once and nothing runs. What would take the place of a
+ * graph that can be started is left to the steps. */
+static void test_rehearsed(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+    assert_ok(b->rehearse(b, HSP_DEVQ_COMPUTE, true, &err), &err);
+    assert_false(piece(b, 1, y, x));
+    assert_true(piece(b, 1, y, x)); /* it is there */
+    for (uint64_t k = 2; k < HSP_CUDA_MAX_GRAPHS + 9; k++) {
+        assert_int_equal(piece(b, k, y, x), k > HSP_CUDA_MAX_GRAPHS);
+    }
+    assert_ok(b->rehearse(b, HSP_DEVQ_COMPUTE, false, &err), &err);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
+    assert_true(standin_peek(y) == 0.0f);
+    assert_int_equal(hsp_fake_calls("cudaGraphLaunch"), 0);
+    for (uint64_t k = 1; k <= 5; k++) {
+        assert_true(piece(b, k, y, x));
+    }
+    assert_false(piece(b, HSP_CUDA_MAX_GRAPHS + 1, y, x));
+    standin_finish(b, HSP_DEVQ_COMPUTE);
+    assert_true(standin_peek(y) == 12.0f);
+    assert_int_equal(hsp_fake_calls("cudaGraphInstantiate"), HSP_CUDA_MAX_GRAPHS);
+    standin_close(b);
+}
+
+/* What the library refuses in a rehearsal runs as it is in the steps. */
+static void test_rehearsed_in_vain(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"cudaStreamBeginCapture", "cudaGraphInstantiate"};
+    for (size_t i = 0; i < HSP_ARRAY_LEN(names); i++) {
+        struct hsp_err err;
+        struct hsp_backend *b = standin_open(NULL, NULL);
+        float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
+        standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+        standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+        assert_ok(b->rehearse(b, HSP_DEVQ_COMPUTE, true, &err), &err);
+        hsp_fake_fail(names[i], 1, cudaErrorNotSupported);
+        assert_int_equal(piece(b, 1, y, x), i == 0);
+        assert_true(piece(b, 1, y, x)); /* not tried again */
+        assert_ok(b->rehearse(b, HSP_DEVQ_COMPUTE, false, &err), &err);
+        for (int k = 0; k < 3; k++) {
+            assert_false(piece(b, 1, y, x));
+        }
+        standin_finish(b, HSP_DEVQ_COMPUTE);
+        assert_true(standin_peek(y) == 6.0f);
+        standin_close(b);
+    }
 }
 
 static void test_the_oldest_goes(void **state)
@@ -430,6 +486,8 @@ HSP_TEST_FILE(cuda_replay_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_once_to_run_twice_to_keep),
+        cmocka_unit_test(test_rehearsed),
+        cmocka_unit_test(test_rehearsed_in_vain),
         cmocka_unit_test(test_the_oldest_goes),
         cmocka_unit_test(test_released_memory),
         cmocka_unit_test(test_an_update_that_is_refused),

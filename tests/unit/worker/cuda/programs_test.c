@@ -99,15 +99,18 @@ static char *make_file(const char *dir, const struct hsp_model_spec *m, const ch
 /* Shapes of products that were given before a device's first step. */
 static atomic_uint warmed;
 
-/* Calls that may wait for the device, or for room on it: before a device's first step, and before
- * the last piece of its last one. */
+/* Calls that may wait for the device, or for room on it, and those that build a graph: before a
+ * device's first step, and before the last piece of its last one. */
 static const char *const in_no_step[] = {"cudaMalloc",
                                          "cudaFree",
                                          "cudaHostAlloc",
                                          "cudaFreeHost",
                                          "cudaHostRegister",
                                          "cudaHostUnregister",
-                                         "cudaStreamCreateWithPriority"};
+                                         "cudaStreamCreateWithPriority",
+                                         "cudaStreamBeginCapture",
+                                         "cudaGraphInstantiate",
+                                         "cudaGraphExecUpdate"};
 static unsigned calls_before[HSP_ARRAY_LEN(in_no_step)], calls_then[HSP_ARRAY_LEN(in_no_step)];
 
 static enum hsp_status begin_of_a_step(struct hsp_backend *b, enum hsp_devq q,
@@ -115,6 +118,9 @@ static enum hsp_status begin_of_a_step(struct hsp_backend *b, enum hsp_devq q,
                                        struct hsp_err *err)
 {
     unsigned none = 0;
+    if (((struct hsp_cuda *)b)->queue[q].rehearses) {
+        return hsp_cuda_begin(b, q, key, ret_replayed, err);
+    }
     bool first = atomic_compare_exchange_strong(&warmed, &none, hsp_fake_usage().first_products);
     for (size_t i = 0; i < HSP_ARRAY_LEN(in_no_step); i++) {
         calls_then[i] = hsp_fake_calls(in_no_step[i]);
@@ -204,34 +210,14 @@ static enum hsp_status rehearse_chain(struct hsp_backend *b, enum hsp_devq q,
     return st;
 }
 
-static enum hsp_status run_as_it_is(struct hsp_backend *b, enum hsp_devq q,
-                                    const struct hsp_digest *key, bool *ret_replayed,
-                                    struct hsp_err *err)
-{
-    (void)b;
-    (void)q;
-    (void)key;
-    (void)err;
-    *ret_replayed = false;
-    return HSP_OK;
-}
-
-static enum hsp_status end_nothing(struct hsp_backend *b, enum hsp_devq q, struct hsp_err *err)
-{
-    (void)b;
-    (void)q;
-    (void)err;
-    return HSP_OK;
-}
-
 static void rehearse_all(struct hsp_backend *b)
 {
     real = *b;
     b->run = rehearse_run;
     b->run_many = rehearse_many;
     b->run_chain = rehearse_chain;
-    b->begin = run_as_it_is; /* no graphs: each call of each step is run */
-    b->end = end_nothing;
+    b->begin = NULL; /* no graphs: each call of each step is run */
+    b->end = NULL;
 }
 
 static enum hsp_status open_device(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
