@@ -175,7 +175,8 @@ static void go(struct hsp_cluster *c, struct hsp_job *j)
     }
     p->started = true;
     p->epoch = e->epoch;
-    p->void_from = UINT64_MAX; /* every READY says that what was given up is deleted there */
+    p->void_from = UINT64_MAX;   /* every READY says that what was given up is deleted there */
+    p->damaged = p->awaited = 0; /* later versions than the first one are made again */
     note_made_of(p, e);
     note_holders(c, p, e);
     go_back(c, j);

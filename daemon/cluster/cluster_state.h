@@ -268,8 +268,9 @@ struct hsp_job_plan { /* a layout that may still be needed */
     uint64_t since;   /* incarnations below it were given before the layout was first begun */
     uint64_t *holder; /* owned: [ranks and keepers] incarnations when it was begun last; NULL: not
                          known */
-    uint64_t damaged; /* greatest version of a piece found damaged, 0 none: it was there. Not
-                         stored */
+    uint64_t damaged; /* greatest version of a piece found damaged since GO, 0 none. Not stored */
+    uint64_t awaited; /* the same of versions that may have been stable: other holders of such a
+                         version are waited for. Not stored */
     /* Least version that was given up: no piece of it or of a later one counts until a GO of this
      * layout has deleted them all. UINT64_MAX: none. */
     uint64_t void_from;

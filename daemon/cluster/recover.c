@@ -200,7 +200,7 @@ static bool may_come(const struct hsp_cluster *c, const struct hsp_job *j,
 static bool better_wait(const struct hsp_cluster *c, const struct hsp_job *j,
                         const struct hsp_job_plan *p, uint64_t version)
 {
-    uint64_t was = p->damaged > j->stable ? p->damaged : j->stable;
+    uint64_t was = p->awaited > j->stable ? p->awaited : j->stable;
     return was > version && version + 1 < p->void_from && may_come(c, j, p, version);
 }
 

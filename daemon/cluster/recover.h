@@ -13,7 +13,10 @@
  * Example: n1/0 and n2/0 had version 90 of layout 2; n2 is dead, and n1 finds its piece damaged. n1
  * still has 89, which is whole. But 90 was there, and n2 may come back with it: n2 is waited for,
  * as above. Once all holders are here, or the wait is over, the job goes on from 89, and GO says
- * that 90 is lost (state.lost) if it was stable. */
+ * that 90 is lost (state.lost) if it was stable.
+ *
+ * Example: each tenth version is due. Version 80 is stable, and n1 finds version 87 damaged while it
+ * trains; n2 dies. No node has sealed 87, so the job goes on from 80 at once. */
 #ifndef HSP_RECOVER_H
 #define HSP_RECOVER_H
 #include "daemon/cluster/cluster_state.h"

@@ -145,10 +145,14 @@ static void give_up(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
     hsp_ci_look_job(c, j);
 }
 
-/* Another holder may still have it: it is worth waiting for (recover.h). */
-static void was_there(struct hsp_job_plan *p, uint64_t version)
+/* Another holder may still have @version: hspmdd waits for that holder (recover.h). A version
+ * that went bad while the job ran (@live) need not be sealed anywhere, unless it was stable. */
+static void was_there(const struct hsp_job *j, struct hsp_job_plan *p, uint64_t version, bool live)
 {
     p->damaged = version > p->damaged ? version : p->damaged;
+    if (version > p->awaited && (!live || version <= j->stable)) {
+        p->awaited = version;
+    }
 }
 
 void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
@@ -170,7 +174,7 @@ void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
     (void)forget(j, &(struct choice){
                         .plan = m->plan, .version = m->version, .device = d, .owner = m->owner});
     if (known) {
-        was_there(p, m->version);
+        was_there(j, p, m->version, m->live);
     }
     struct hsp_epoch_peer *peer = hsp_ci_peer(&j->att, d);
     if (peer != NULL && m->plan == j->att.from_plan && (m->version == j->att.step || !known)) {
@@ -193,7 +197,7 @@ bool hsp_ci_state_missing(struct hsp_cluster *c, struct hsp_job *j, hsp_device_i
         return true;
     }
     hsp_str_printf(j->damage, sizeof(j->damage), "gone from %s", hsp_ci_device_name(c, d));
-    was_there(hsp_ci_plan(j, j->att.from_plan), j->att.step);
+    was_there(j, hsp_ci_plan(j, j->att.from_plan), j->att.step, false);
     const struct choice all = {
         .plan = j->att.from_plan, .version = j->att.step, .device = d, .owner = HSP_MSG_RANKS};
     return forget(j, &all) > 0;

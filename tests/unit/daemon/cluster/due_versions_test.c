@@ -66,6 +66,68 @@ static void a_stable_version_that_is_gone_is_lost(void **state)
     cw_end(&w);
 }
 
+/* A part of @version is damaged at @node, which has it as its rank. */
+static void damaged(struct cw_world *w, uint32_t node, uint64_t version, bool live,
+                    uint64_t gave_up)
+{
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_STATE_DAMAGED,
+                            .u.damaged = {.job = 1,
+                                          .plan = 1,
+                                          .rank = node,
+                                          .owner = node,
+                                          .version = version,
+                                          .live = live,
+                                          .given_up_in = gave_up,
+                                          .part = "wte.weight (m) [0:8, 0:4]"}});
+}
+
+/* n0 falls silent for good. n1 has sealed its piece of @version, with which the job goes on at once. */
+static void loses_n0(struct cw_world *w, uint64_t version)
+{
+    for (uint32_t ms = 0; ms < w->c->cfg.dead_ms; ms += 500) {
+        w->now += 500;
+        cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    assert_int_equal(w->c->nodes[0].state, HSP_NODE_DEAD);
+    cw_sealed(w, 1, 1, version);
+    cw_plan(w, 1);
+    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RECOVERING);
+    assert_int_equal(cw_job(w, 1)->att.step, version);
+}
+
+/* n1 finds version 11 damaged before its update, and gives up 12. Only 7 was sealed: nobody can bring more. */
+static void damage_between_due_versions_is_waited_for_by_nobody(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    says_step(&w, 7, 0);
+    says_step(&w, 11, 4);
+    damaged(&w, 1, 12, true, 1);
+    damaged(&w, 1, 11, true, 0);
+    loses_n0(&w, 7);
+    cw_end(&w);
+}
+
+/* Version 7 was damaged everywhere, and the job goes on from 6. The next loss has nothing to do with that. */
+static void damage_before_the_epoch_is_over(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    says_step(&w, 6, 0);
+    damaged(&w, 0, 7, false, 0);
+    damaged(&w, 1, 7, false, 0);
+    loses_a_peer(&w, 6);
+    cw_pass(&w, 1, 6, cw_even, 2);
+    loses_n0(&w, 6);
+    cw_end(&w);
+}
+
 /* An executor of the version before would wait for versions that never come. */
 static void all_or_none_know_that_few_versions_are_due(void **state)
 {
@@ -93,6 +155,8 @@ HSP_TEST_FILE(due_versions_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_beyond_the_stable_version_are_made_again),
         cmocka_unit_test(a_stable_version_that_is_gone_is_lost),
+        cmocka_unit_test(damage_between_due_versions_is_waited_for_by_nobody),
+        cmocka_unit_test(damage_before_the_epoch_is_over),
         cmocka_unit_test(all_or_none_know_that_few_versions_are_due),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
