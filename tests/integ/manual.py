@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The manual says everything: each option of each program's help and each key of each file has its
 place in its page, which mandoc finds without fault; columns of tables are explained; completion
-knows commands, options and the names that hspmdd knows; scripts/quickstart and demo have a help."""
+knows commands, options and the names that hspmdd knows; scripts/quickstart and demo have a help;
+the files that README.md and conf/ name are there."""
 import os
 import re
 import shutil
@@ -123,6 +124,15 @@ def scripts():
               "%s --text: %r" % (name, r))
 
 
+def front():
+    """README.md stays short, and each file that it or a page of conf/ names is there."""
+    check(page("README.md").count("\n") <= 80, "README.md has more than 80 lines")
+    for path in "README.md", "conf/README.md", "conf/JOBS.md", "conf/GPUS.md", "tests/claims/README.md":
+        for name in re.findall(r"(?<![\w/-])(?:conf|daemon|proto|scripts|systemd|tests|worker)/[\w./-]*\w", page(path)):
+            check(os.path.exists(os.path.join(SRC, name)), "%s names %s, which is not there" % (path, name))
+
+
+front()
 lint(pages())
 completion()
 scripts()
