@@ -18,8 +18,8 @@
 #define ARENA_GUARDED 1
 #endif
 
-/* Under the address sanitizer every allocation is as long as it was asked for and has a red zone
- * behind it, and what was rewound may not be touched. */
+/* Under the address sanitizer every allocation has exactly the length asked for and a red zone
+     * behind it, and rewound memory may not be touched. */
 #ifdef ARENA_GUARDED
 #include <sanitizer/asan_interface.h>
 enum { ARENA_GUARD = 16 };

@@ -1,4 +1,4 @@
-/* Memory with one lifetime: allocate many, free once, never above a hard cap.
+/* Gives memory with one lifetime: allocate many, free once, never above a hard cap.
  *
  * Role:      one arena per lifetime (a planning run, an epoch, a request).
  * Purity:    pure (heap only).

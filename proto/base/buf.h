@@ -1,4 +1,4 @@
-/* Growable byte buffer with a mandatory maximum, and a reader that trusts nothing.
+/* Grows byte buffers up to a mandatory maximum, and reads untrusted bytes with bounds checks.
  *
  * Role:       text and wire output; wire and file input.
  * Purity:     pure (heap only).
@@ -37,7 +37,7 @@ void hsp_buf_reset(struct hsp_buf *b);
 /* HSP_OK; of a buffer that failed: HSP_ENOMEM for want of memory, else HSP_ELIMIT. */
 enum hsp_status hsp_buf_status(const struct hsp_buf *b);
 
-/* Appends; on failure the buffer keeps what it had and failed is set. */
+/* Appends; on failure the buffer keeps its old content and failed is set. */
 void hsp_buf_append(struct hsp_buf *b, const void *p, size_t n);
 void hsp_buf_printf(struct hsp_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void hsp_buf_puts(struct hsp_buf *b, const char *s); /* text without its NUL */

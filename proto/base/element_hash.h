@@ -2,7 +2,7 @@
  *
  * Element i of a tensor with salt s has key s + i * HSP_HASH_STEP; the hash of a set of elements is
  * the sum mod 2^64 of their terms. So hashes of disjoint sets add up, in any order. worker/state
- * gives boxes their salts (box_hash.h); backends hash what lies in their memory (backend.h).
+ * gives boxes their salts (box_hash.h); backends hash the contents of their memory (backend.h).
  *
  * Purity: pure. The values are part of formats.
  */

@@ -18,8 +18,8 @@ static void format_into(char *dst, size_t cap, const char *fmt, va_list ap)
     }
 }
 
-/* A message quotes what came from outside, and travels: it stays one line, moves no cursor, and is
- * UTF-8 also where it was cut. */
+/* A message quotes text from outside, and travels: it stays one line, moves no cursor, and is
+     * UTF-8 also where it was cut. */
 static void keep_text(struct hsp_err *err, const char *text, size_t n)
 {
     for (size_t i = 0; i < n && (i == 0 || text[i - 1] != '\0'); i++) {

@@ -6,7 +6,7 @@
  * Bounds:    the message is cut at sizeof msg - 1 bytes, between two characters. It is UTF-8;
  *            control characters and bytes that are none become "?".
  *
- * Codes are grouped by recovery scope: what must be given up after the error.
+ * Codes are grouped by recovery scope: the request, connection, worker or cluster that ends.
  */
 #ifndef HSP_ERR_H
 #define HSP_ERR_H
@@ -61,7 +61,7 @@ enum hsp_status hsp_err_set(struct hsp_err *err, enum hsp_status code, int sys, 
 enum hsp_status hsp_err_about(struct hsp_err *err, enum hsp_status code, const char *what, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Records HSP_ENOMEM, "out of memory for <formatted>": what was to be made. @err may be NULL. */
+/* Records HSP_ENOMEM, "out of memory for <formatted>": the thing to be made. @err may be NULL. */
 enum hsp_status hsp_err_nomem(struct hsp_err *err, const char *what, ...)
     __attribute__((format(printf, 2, 3)));
 

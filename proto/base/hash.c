@@ -6,7 +6,7 @@
 /* Inlined so that no library of ours drags in another one. */
 #define XXH_INLINE_ALL
 #ifdef HSP_DEBUG
-#define XXH_NO_INLINE_HINTS 1 /* -Og cannot inline what it insists on */
+#define XXH_NO_INLINE_HINTS 1 /* -Og cannot inline functions marked always_inline */
 #endif
 #include <xxhash.h>
 

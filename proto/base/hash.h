@@ -1,4 +1,4 @@
-/* Content hashes (XXH3) and an integer mixer.
+/* Hashes contents (XXH3), and mixes integers.
  *
  * Purity: pure. The values are part of formats (digests in plans, segments, checkpoints): they
  *         never change.

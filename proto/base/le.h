@@ -1,4 +1,4 @@
-/* Little-endian numbers in headers of a fixed layout (a stream of them: buf.h).
+/* Reads and writes little-endian numbers in headers of a fixed layout (a stream of them: buf.h).
  * Purity: pure. The caller owns at least @n bytes at @p; @n is 1 to 8. */
 #ifndef HSP_LE_H
 #define HSP_LE_H

@@ -1,4 +1,4 @@
-/* Hash map from text, or from a 64-bit key, to a uint32_t (usually an index).
+/* Maps a text, or a 64-bit key, to a uint32_t (usually an index), by hashing.
  *
  * Purity:     pure (heap only).
  * Threads:    confined to one thread.

@@ -1,6 +1,6 @@
-/* Counter-based random numbers: Philox4x32-10 (Salmon et al., Parallel random numbers: as easy as
- * 1, 2, 3, SC 2011). Every number is a function of its coordinates, so any device may draw any
- * element of any tensor at any step and all devices agree.
+/* Draws counter-based random numbers: Philox4x32-10 (Salmon et al., Parallel random numbers: as
+ * easy as 1, 2, 3, SC 2011). Every number is a function of its coordinates, so any device may draw
+ * any element of any tensor at any step and all devices agree.
  *
  * Purity: pure; there is no state.
  *

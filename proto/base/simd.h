@@ -1,4 +1,4 @@
-/* HSP_CLONES: a function compiled for several vector widths, chosen when the program is loaded.
+/* Compiles a function for several vector widths (HSP_CLONES); the loader chooses one at start.
  *
  * One build runs on every x86-64 machine and uses wide vectors where there are some. Off under the
  * sanitizers, which cannot run the loader's resolvers, in debug builds, and with clang, whose

@@ -1,4 +1,4 @@
-/* Checked arithmetic on sizes and counts: false means overflow, and *ret is then untouched.
+/* Checks arithmetic on sizes and counts: false means overflow, and *ret is then untouched.
  * Purity: pure. */
 #ifndef HSP_SIZE_H
 #define HSP_SIZE_H

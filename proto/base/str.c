@@ -305,7 +305,7 @@ size_t hsp_str_show(char *dst, size_t cap, const char *s, size_t len, bool lines
             n = n == 0 ? 1 : n;
         }
         size_t fits = end != all ? 0 : k <= room - end ? k : run > 0 ? room - end : 0;
-        if (fits > 0) { /* what does not fit ends it */
+        if (fits > 0) { /* the first character that does not fit ends it */
             memcpy(dst + end, from, fits);
             end += fits;
         }

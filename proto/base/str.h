@@ -1,4 +1,4 @@
-/* Strict parsing of scalars, nearest-word suggestions, texts cut between characters.
+/* Parses scalars strictly, suggests the nearest word, and cuts texts between characters.
  *
  * Purity: pure. Every parser reads the whole string or fails; no white space, no sign "+", no
  * locale. On failure *ret is untouched.
@@ -45,20 +45,20 @@ bool hsp_name_valid(const char *s);
 /* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool hsp_utf8_valid(const uint8_t *s, size_t len);
 
-/* Makes UTF-8 of a text that was cut or came from outside, in place: what a cut has left of a
- * character at the end goes, any other byte that is none becomes "?". */
+/* Makes UTF-8, in place, of a text that was cut or came from outside: the rest of a cut character
+ * at the end goes, any other invalid byte becomes "?". */
 void hsp_utf8_mend(char *s);
 
-/* A text that others have written, fit for a terminal: of what is no visible character (controls,
- * line and paragraph separators, marks of zero width or that turn the direction of writing) and of
- * bytes that are no UTF-8 it shows the code, as JSON does: "\u001b", "\ufffd". @lines: newlines and
- * tabs stay. Writes as many whole characters as fit into @dst, with a NUL when @cap > 0. Returns
- * the length of all. @dst is not in @s. */
+/* Makes a foreign text fit for a terminal. Invisible characters (controls, line and paragraph
+ * separators, marks of zero width or that turn the direction of writing) and bytes that are not
+ * UTF-8 are shown by their code, as JSON does: "\u001b", "\ufffd". @lines: newlines and tabs stay.
+ * Writes as many whole characters as fit into @dst, with a NUL when @cap > 0. Returns the length of
+ * all. @dst is not in @s. */
 size_t hsp_str_show(char *dst, size_t cap, const char *s, size_t len, bool lines);
 
 /* snprintf into the @size > 0 bytes of @dst, mended: for texts that travel in messages, whose
- * receivers refuse what is not UTF-8. Cut, where it must be, between two characters. The arguments
- * are not in @dst. */
+ * receivers refuse invalid UTF-8. Cut, where it must be, between two characters. The arguments are
+ * not in @dst. */
 void hsp_str_printf(char *dst, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same for a text that people read: of @size > 4 bytes a cut one ends with "...". */

@@ -1,4 +1,4 @@
-/* Growth of arrays on the heap, by doubling, up to a mandatory maximum.
+/* Grows arrays on the heap, by doubling, up to a mandatory maximum.
  *
  * Purity: pure (heap only).
  */

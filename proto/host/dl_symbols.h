@@ -15,8 +15,8 @@ struct hsp_dlsym {
     bool optional; /* NULL where the library lacks it */
 };
 
-/* Fills @table from the library @name, of which @handle is what dlopen gave. HSP_EUNSUPPORTED: it
- * lacks one that is not optional; @table holds a part then. */
+/* Fills @table from the library @name, whose handle from dlopen is @handle. HSP_EUNSUPPORTED: the
+ * library lacks a symbol that is not optional; @table holds a part then. */
 enum hsp_status hsp_dlsyms_find(void *handle, const char *name, const struct hsp_dlsym *symbols,
                                 size_t n, void *table, struct hsp_err *err);
 

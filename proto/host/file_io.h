@@ -1,4 +1,4 @@
-/* Whole files: reading with a limit, replacing atomically.
+/* Reads whole files with a limit, and replaces them atomically.
  *
  * Purity:  shell (blocking file I/O): never on a loop thread while it serves connections. Messages
  * name the path. HSP_ENOMEM: want of memory or of descriptors, which says nothing of the file. */
@@ -17,8 +17,8 @@
 enum hsp_status hsp_file_read(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
                               struct hsp_err *err);
 
-/* The same for a file of this program's own: what is no regular file is HSP_EIO. It is not waited
- * for, as a pipe would be, which somebody has put there. */
+/* The same for a file of this program's own: anything but a regular file is HSP_EIO. The call does
+ * not wait for a pipe that stands in the file's place. */
 enum hsp_status hsp_file_read_own(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
                                   struct hsp_err *err);
 

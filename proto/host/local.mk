@@ -1,4 +1,4 @@
-# What the shells of all programs share: log, notices, signals, files.
+# Builds the parts that the shells of all programs share: log, notices, signals, files.
 noinst_LIBRARIES += proto/host/libhost.a
 proto_host_libhost_a_SOURCES = \
   proto/host/dl_symbols.c proto/host/dl_symbols.h \

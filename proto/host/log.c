@@ -12,7 +12,7 @@
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
-/* Time, level, module, text: a cut line and what stands before it. */
+/* Time, level, module, text: a cut line and its prefix. */
 #define STAMPED (HSP_LOG_LINE + 96)
 /* Of a dying process, for a thread that writes a line. */
 #define LAST_WAIT_S 1

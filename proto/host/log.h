@@ -1,4 +1,4 @@
-/* Log lines of a shell: to stderr or the journal, and to a ring of the last lines.
+/* Writes the log lines of a shell: to stderr or the journal, and to a ring of the last lines.
  *
  * Role:      called by shells only; libraries return errors and facts instead.
  * Purity:    shell (writes to a descriptor, reads the clock).
@@ -6,8 +6,8 @@
  * Ownership: one hsp_log per program, passed on; no global but for a failing assertion.
  * Bounds:    a line is cut at HSP_LOG_LINE bytes; the ring holds HSP_LOG_RING lines.
  * Form:      "<5>module: text" when the descriptor is the journal, else
- *            "2026-03-01T12:00:00.123Z notice module: text". What may come from a peer and is no
- *            visible character is shown by its code (hsp_str_show): one call is one line.
+ *            "2026-03-01T12:00:00.123Z notice module: text". An invisible character, which a peer
+ *            may have sent, is shown by its code (hsp_str_show): one call is one line.
  */
 #ifndef HSP_LOG_H
 #define HSP_LOG_H
@@ -22,7 +22,7 @@
 
 enum hsp_log_level {
     HSP_LOG_ERROR,  /* an operation is lost, someone must act */
-    HSP_LOG_WARN,   /* degraded, goes on; the text says what is done instead */
+    HSP_LOG_WARN,   /* degraded, goes on; the text names the replacement */
     HSP_LOG_NOTICE, /* the state of the cluster changed */
     HSP_LOG_INFO,   /* per request */
     HSP_LOG_DEBUG,  /* per object; kept in the ring in any case */

@@ -1,4 +1,4 @@
-/* How many files and connections this process may have open.
+/* Raises the number of files and connections that this process may have open.
  *
  * Purity: shell (one limit of the process).
  */
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Raises the soft limit to @want, or to the hard one where that is less; never lowers it. Returns
- * what the limit is then, UINT64_MAX: there is none. */
+ * the limit that holds then, UINT64_MAX: there is none. */
 uint64_t hsp_nofile_raise(uint64_t want);
 
 #endif

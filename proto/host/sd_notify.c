@@ -1,5 +1,5 @@
-/* One datagram, never waited for: sd_notify(3) of libsystemd blocks while the queue of the manager
- * is full, and with it the loop, whose beats would be missed for that. */
+/* Sends one datagram and never waits: sd_notify(3) of libsystemd blocks while the queue of the
+ * manager is full. A blocked loop would miss its beats. */
 #include "proto/host/sd_notify.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static int send_notice(const char *text)
     ssize_t k = sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&sa,
                        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
     int r = k < 0 ? -errno : 0;
-    (void)close(fd); /* what was sent is in the manager's queue */
+    (void)close(fd); /* the sent datagram is in the manager's queue */
     return r;
 }
 

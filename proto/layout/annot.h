@@ -1,4 +1,4 @@
-/* Annotations: a tree of tiers that says where a tensor lives (decision D1).
+/* Describes by a tree of tiers where a tensor lives: its annotation (decision D1).
  *
  * YAML form: a rank is a number; a tier is one of
  *
@@ -9,11 +9,10 @@
  *   {max: [child, ..]}                                       the value is the largest of them
  *
  * A split gives each child a range of the dim, which the tiers below cut further. An interleaved
- * split is inside of the tiers below: each child is laid out as if it had everything; the dim is
- * cut where any child is cut, also where what it cuts there is empty, and of each of these cells
- * every child keeps its share of what it had. So a rank keeps a part of what it would have had
- * without the tier (ZeRO: the state of a part of its weights), in several boxes when other children
- * are cut finer.
+ * split is inside of the tiers below: each child is laid out as if it had everything. The dim is
+ * cut at every cut of any child, also where the cut part is empty. Of each of these cells every
+ * child keeps its share of its own part. So a rank keeps a part of its layout without the tier
+ * (ZeRO: the state of a part of its weights), in several boxes when other children are cut finer.
  *
  * The k-th addend of one child of dup equals the k-th addend of each other child, so all children
  * of dup need the same partial structure everywhere. Sums and maxima do not meet in one tree. cuts

@@ -56,7 +56,7 @@ typedef enum hsp_status (*cell_fn)(void *ctx, struct hsp_held *in, uint32_t n,
                                    const struct hsp_box *box, uint8_t dim, struct hsp_cover *out);
 
 /* Cuts @box along @dim at all bounds of @in, and hands @fn of each slab the items that have it.
- * HSP_ENOMEM, or what @fn returns. */
+ * HSP_ENOMEM, or the status of @fn. */
 static enum hsp_status each_slab(const struct hsp_held *in, uint32_t n, const struct hsp_box *box,
                                  uint8_t dim, cell_fn fn, void *ctx, struct hsp_cover *out)
 {

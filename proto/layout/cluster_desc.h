@@ -1,4 +1,4 @@
-/* What the planner knows of a cluster: devices with measured profiles, and links.
+/* Describes a cluster to the planner: devices with measured profiles, and links.
  *
  * Role:    made by hspmdd from hello and probe messages, or read from a --cluster file.
  * Purity:  pure data. Units are in the names. */
@@ -16,7 +16,7 @@ struct hsp_link_cost {
     double us_per_byte; /* inverse bandwidth */
 };
 
-/* What products are computed in; bf16 sums in fp32. */
+/* The types in which products are computed; bf16 sums in fp32. */
 enum hsp_rate { HSP_RATE_FP32, HSP_RATE_FP64, HSP_RATE_TF32, HSP_RATE_BF16 };
 #define HSP_N_RATES 4
 
@@ -33,21 +33,21 @@ struct hsp_device_desc {
     struct hsp_link_cost uplink; /* of its node: half a round trip to where nodes meet, and the way
                                     there; us_per_byte 0: not known */
     int64_t mem_bytes;           /* offered to jobs */
-    int64_t host_bytes; /* memory of its node for what its devices offload together; 0: not known */
+    int64_t host_bytes;   /* memory of its node for the offloads of its devices; 0: not known */
     int64_t folder_bytes; /* room for sealed state in its node's state folder, for all its devices
                              together; 0: not known */
     double gemm_flops[HSP_N_RATES]; /* measured FLOP/s of GEMM; pacing included; 0: not known, that
                                        of fp32 */
     double gemm_part[HSP_N_RATES]
-                    [HSP_N_GEMM_CLASSES]; /* of that rate, what products of a class reach;
-                                             0: not known, all of it */
+                    [HSP_N_GEMM_CLASSES]; /* the share of that rate that products of a class
+                                             reach; 0: not known, all of it */
     bool widens;            /* it computes on bf16 in copies in fp32 of an op's operands */
     double mem_bytes_per_s; /* element-wise traffic, read + written */
     double bf16_part; /* of it, that such work on bf16 reaches, in its bytes; 0: not known, all */
     double op_us;     /* fixed cost of one instruction */
-    /* What it keeps for a group it is in (NCCL); 0: none, it is no GPU. */
+    /* Memory of each communicator of NCCL that this device is in; 0: none, not a GPU. */
     int64_t communicator_bytes;
-    /* What a product takes on top of that, whatever its size: products of gemm_us * gemm_flops
+    /* Fixed time of a product in addition, whatever its size: products of gemm_us * gemm_flops
      * operations reach half of the rate; 0: all reach it. */
     double gemm_us;
     double host_bytes_per_s; /* between its memory and its node's; 0: these are one */

@@ -1,4 +1,4 @@
-/* Boxes and covers: the one meaning of "layout" (decision D1).
+/* Gives layouts their one meaning: boxes and covers (decision D1).
  *
  * A cover lists, for each rank that holds something of a tensor, a box of global indices and the
  * addend it holds there. The value at an index is the sum (or the maximum) of the *distinct*
@@ -30,7 +30,7 @@ struct hsp_held {
     struct hsp_box box;
 };
 
-/* What distinct addends of an index make: their sum, or the largest of them. */
+/* The value that distinct addends of an index make: their sum, or the largest of them. */
 enum hsp_reduce { HSP_REDUCE_SUM, HSP_REDUCE_MAX };
 
 struct hsp_cover {

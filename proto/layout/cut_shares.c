@@ -6,7 +6,7 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-/* Part @w of @sum of @total units, rounded down, and what is lost. */
+/* Part @w of @sum of @total units, rounded down, and the fraction lost. */
 static int64_t floor_part(int64_t total, int64_t w, int64_t sum, int64_t *ret_rest)
 {
     u128 x = (u128)(uint64_t)total * (uint64_t)w;

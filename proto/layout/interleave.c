@@ -57,14 +57,14 @@ static enum hsp_status cut_cells(struct cells *c, uint32_t n, const int64_t *sha
     return c->part != NULL ? HSP_OK : HSP_ENOMEM;
 }
 
-/* What child @child of @n keeps of @item. */
+/* The part of @item that child @child of @n keeps. */
 static enum hsp_status add_parts(struct hsp_cover *c, const struct hsp_held *item, uint8_t dim,
                                  const struct cells *cells, uint32_t child, uint32_t n)
 {
     struct hsp_box part = item->box;
     enum hsp_status st = HSP_OK;
     uint32_t before = c->n;
-    part.hi[dim] = part.lo[dim]; /* what is not added yet: nothing */
+    part.hi[dim] = part.lo[dim]; /* the part that is not added yet: empty */
     for (size_t i = 0; st == HSP_OK && i < cells->n; i++) {
         const int64_t *cut = &cells->part[i * ((size_t)n + 1) + child];
         int64_t lo = cells->at[i] + cut[0], hi = cells->at[i] + cut[1];

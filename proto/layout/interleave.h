@@ -5,7 +5,7 @@
 #define HSP_INTERLEAVE_H
 #include "proto/layout/cover.h"
 
-/* Items [first[i], first[i + 1]) of @c, the last @n groups of it, are what child @i holds with
+/* Items [first[i], first[i + 1]) of @c, the last @n groups of it, are the layout of child @i with
  * everything to itself. Cuts @dim at all bounds of these items, cuts each cell by @shares (n, not
  * all 0) at multiples of @grain, and leaves of every item the part of its child in each of its
  * cells, neighbouring parts as one box. An item that keeps nothing leaves an empty box. HSP_ENOMEM,

@@ -1,4 +1,4 @@
-/* Sets of ranks as bit masks: union, intersection, inclusion, size. Purity: pure. */
+/* Handles sets of ranks as bit masks: union, intersection, inclusion, size. Purity: pure. */
 #ifndef HSP_RANK_SET_H
 #define HSP_RANK_SET_H
 #include <stdbool.h>

@@ -19,7 +19,8 @@ static enum hsp_status parse_path(const char *s, struct hsp_addr *ret, struct hs
     return HSP_OK;
 }
 
-/* True for "", and for "7071" and "0x1b9f", which resolvers would take for an address of 32 bits. */
+/* True for "", and for "7071" and "0x1b9f", which resolvers would take for an address of 32
+ * bits. */
 static bool is_one_number(const char *host)
 {
     struct in_addr v4;

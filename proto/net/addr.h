@@ -19,17 +19,17 @@ struct hsp_addr {
     uint16_t port;
 };
 
-/* HSP_EINVAL names what is wrong. @port: used when none is written; 0 is written as it is. */
+/* HSP_EINVAL names the mistake. @port: used when none is written; 0 is written as it is. */
 enum hsp_status hsp_addr_parse(const char *s, uint16_t port, struct hsp_addr *ret,
                                struct hsp_err *err);
 
-/* Whether the host is this machine whatever a resolver says: 127.0.0.0/8, ::1, "localhost". */
+/* True when the host is this machine, independent of resolvers: 127.0.0.0/8, ::1, "localhost". */
 bool hsp_addr_is_loopback(const struct hsp_addr *a);
 
 /* "0.0.0.0", "::": good for listening only. */
 bool hsp_addr_is_any(const struct hsp_addr *a);
 
-/* Whether the host is a number, or "localhost": what can be listened on. */
+/* True when the host is a number, or "localhost": an address to listen on. */
 bool hsp_addr_is_number(const struct hsp_addr *a);
 
 /* Whether the host is written as names and numbers are: letters, digits and ".-_:%". */

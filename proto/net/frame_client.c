@@ -90,7 +90,7 @@ static enum hsp_status send_raw(struct hsp_client *c, const uint8_t *p, size_t n
     return HSP_OK;
 }
 
-/* Sends what TLS has to say. */
+/* Sends the output of TLS. */
 static enum hsp_status send_pending(struct hsp_client *c, uint64_t deadline, struct hsp_err *err)
 {
     uint8_t buf[16 << 10];

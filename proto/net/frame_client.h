@@ -1,4 +1,4 @@
-/* A blocking connection with framed messages: hspmdctl, and the threads of an executor.
+/* Exchanges framed messages over a blocking connection, for hspmdctl and an executor's threads.
  *
  * Purity:    shell (sockets, TLS). Not for loop threads.
  * Threads:   one thread receives; any thread sends. close when nobody uses it any more.
@@ -17,8 +17,8 @@ struct hsp_client;
 
 /* Connects to "host:port" or a Unix socket (addr.h). TCP: with a key of @role in @keys by TLS;
  * without one only to loopback (HSP_EPERM). @keys may be NULL. HSP_EINVAL, HSP_ENOENT (no such host
- * or socket), HSP_EIO, HSP_ETIMEDOUT, HSP_EAUTH, HSP_ECLOSED (during the handshake: the peer may have
- * no place yet), HSP_ENOMEM; the message names the address. */
+ * or socket), HSP_EIO, HSP_ETIMEDOUT, HSP_EAUTH, HSP_ECLOSED (during the handshake: the peer may
+ * have no place yet), HSP_ENOMEM; the message names the address. */
 enum hsp_status hsp_client_open(const char *address, const struct hsp_net_keys *keys,
                                 enum hsp_net_role role, uint32_t timeout_ms,
                                 struct hsp_client **ret, struct hsp_err *err);

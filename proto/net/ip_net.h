@@ -1,4 +1,4 @@
-/* IP addresses, and the networks an administrator names: "10.0.0.0/8", "fd00::/8".
+/* Parses IP addresses, and the networks of an administrator: "10.0.0.0/8", "fd00::/8".
  *
  * Role:   trusted_network of hspmdd.yaml, which travels to executors as one text: "10.0.0.0/8,
  *         fd00::/8".

@@ -1,8 +1,8 @@
 /* Possible failure modes of a connection here are: no slot left, a deadline (handshake, frame,
  * idle, flush), a full queue (HSP_AGAIN).
  *
- * One timer sweeps NET_SWEEP connections each NET_TICK_MS instead of a timer each: that is a few
- * microseconds per tick, whatever the number of connections. */
+ * One timer sweeps NET_SWEEP connections each NET_TICK_MS instead of a timer each: a few
+ * microseconds per tick, for any number of connections. */
 #include "proto/net/net.h"
 
 #include <stdio.h>

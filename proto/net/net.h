@@ -52,7 +52,7 @@ struct hsp_net_calls {
     /* The frame is borrowed; to keep body or blob, take the pointer and set it to NULL there. */
     void (*on_frame)(void *ctx, uint32_t conn, struct hsp_frame *f);
     /* HSP_ECLOSED: by the peer; HSP_ECANCELED: by hsp_net_drop; HSP_EPROTO, HSP_ELIMIT,
-     * HSP_EVERSION: what came was wrong; HSP_ETIMEDOUT; HSP_EAUTH; HSP_EIO. */
+     * HSP_EVERSION: a wrong frame came; HSP_ETIMEDOUT; HSP_EAUTH; HSP_EIO. */
     void (*on_close)(void *ctx, uint32_t conn, const struct hsp_err *why);
     /* A caller that never came to on_open (no key, too slow, too many): for the log. peer->role,
      * with HSP_EAUTH: whose key it says it holds, and holds another; else NONE. The listener's name
@@ -60,9 +60,9 @@ struct hsp_net_calls {
     void (*on_refuse)(void *ctx, const struct hsp_net_peer *peer, const struct hsp_err *why);
 };
 
-/* Connections are counted by pool: callers of one kind leave the places of the others alone. Who
- * comes is a stranger until hsp_net_admit. Too many strangers do not keep others out: strangers.h
- * says who goes then. */
+/* Connections are counted by pool: callers of one kind leave the places of the others alone. A new
+ * caller is a stranger until hsp_net_admit. Too many strangers do not keep others out: strangers.h
+ * chooses the one to send away. */
 enum hsp_net_pool {
     HSP_POOL_OWN,       /* dialled, or a descriptor handed over */
     HSP_POOL_STRANGERS, /* came by TCP */
@@ -135,7 +135,7 @@ static inline uint32_t hsp_net_slot(uint32_t conn)
 enum hsp_status hsp_net_admit(struct hsp_net *n, uint32_t conn, enum hsp_net_pool pool,
                               struct hsp_err *err);
 
-/* Ends a connection. @flush: what is queued goes out first, for at most flush_ms. Unknown: nothing.
+/* Ends a connection. @flush: queued frames go out first, for at most flush_ms. Unknown: nothing.
  */
 void hsp_net_drop(struct hsp_net *n, uint32_t conn, bool flush, const char *why);
 /* For the log: "worker a @10.0.0.7:4410". */

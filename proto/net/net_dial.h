@@ -1,4 +1,4 @@
-/* Dials: looks a name up, connects, and tries again after a pause until the connection stands.
+/* Dials a peer: looks its name up, connects, and tries again after pauses until it answers.
  *
  * Failures: no such name, refused, no answer in time, TLS refused. A failed attempt closes its
  * handle. After a pause, doubled each time, the next attempt starts, until give_up_ms.

@@ -12,7 +12,7 @@
 
 /* Ends @c for the reason @why. A flush keeps its own reason. */
 void hsp_net_conn_fail(struct net_conn *c, const struct hsp_err *why);
-/* Ends @c for the libuv code @r: HSP_EIO with @what. */
+/* Ends @c for the libuv code @r: HSP_EIO with the text @what. */
 void hsp_net_conn_fail_uv(struct net_conn *c, int r, const char *what);
 /* Ends an attempt of a dialled connection: a pause follows (RETRYING), or the end when the time is
  * up or the key is wrong. */

@@ -10,7 +10,7 @@
  * PAUSING     between attempts: no handle
  * TLS         handshake; no frame goes up
  * OPEN        frames both ways
- * FLUSHING    dropped by us: what is queued goes out, nothing comes up
+ * FLUSHING    dropped by us: queued frames go out, nothing comes up
  * CLOSING     the handle closes; on_close follows */
 #ifndef HSP_NET_IMPL_H
 #define HSP_NET_IMPL_H
@@ -82,7 +82,7 @@ struct net_conn {
     uv_getaddrinfo_t resolve_req;
     uv_write_t write_req;
     uv_shutdown_t shutdown_req;
-    uint8_t *cipher; /* what write_req carries under TLS */
+    uint8_t *cipher; /* the bytes of write_req under TLS */
     size_t in_write; /* plain bytes write_req carries */
     struct hsp_tls *tls;
     struct hsp_frame_parser parser;

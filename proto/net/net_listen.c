@@ -49,7 +49,7 @@ static void name_tcp(struct net_conn *c, struct hsp_source *ret)
     (void)snprintf(c->name, sizeof c->name, "%s:%d", host, port);
 }
 
-/* False: the kernel does not say who it is. */
+/* False: the kernel does not name the peer. */
 static bool name_local(struct net_conn *c, struct hsp_source *ret)
 {
     struct ucred u;
@@ -118,7 +118,7 @@ static void take_caller(struct net_listener *l)
     struct hsp_source from = {.kind = 0};
     struct hsp_err e;
     n->spare_fd = n->spare_fd >= 0 ? n->spare_fd : hsp_net_spare_open();
-    if (n->spare_fd < 0) { /* it is that of this caller, who gives it back */
+    if (n->spare_fd < 0) { /* this caller has the spare descriptor, and gives it back */
         (void)hsp_err_set(&e, HSP_ELIMIT, 0,
                           "no descriptors are left; raise LimitNOFILE= or ulimit "
                           "-n");
@@ -256,8 +256,8 @@ static int bind_local(struct hsp_net *n, struct net_listener *l, const struct hs
     return r;
 }
 
-/* Who calls speaks first. The kernel keeps a caller to itself until its first bytes are there, or a
- * second is over: callers that say nothing take no place from those who speak. Works without. */
+/* A caller speaks first. The kernel keeps a caller to itself until its first bytes are there, or a
+ * second is over: silent callers take no place from others. Works without. */
 static void defer_silent(struct net_listener *l)
 {
     uv_os_fd_t fd;

@@ -10,7 +10,7 @@ static struct net_pool *pool_of(const struct net_conn *c)
 enum hsp_status hsp_net_pools_init(struct hsp_net *n, struct hsp_err *err)
 {
     for (uint32_t i = HSP_POOL_STRANGERS; i <= HSP_POOL_VISITORS; i++) {
-        /* One more: who comes is listed before its victim goes. */
+        /* One more: a newcomer is listed before its victim goes. */
         size_t most = (size_t)n->cfg.places[i] + 1;
         n->pool[i].list = calloc(most, sizeof *n->pool[i].list);
         n->pool[i].who = calloc(most, sizeof *n->pool[i].who);

@@ -19,9 +19,9 @@ bool hsp_net_pool_join(struct net_conn *c, enum hsp_net_pool pool);
  * the caller has to end; NULL: nobody's; @c: it finds none, and is in no pool. */
 struct net_conn *hsp_net_pool_arrive(struct net_conn *c, enum hsp_net_pool pool,
                                      struct hsp_source from);
-/* @c holds a key. Harmless when repeated, and for who is no stranger. */
+/* @c holds a key. Harmless when repeated, and for a connection that is no stranger. */
 void hsp_net_pool_proved(struct net_conn *c);
-/* Harmless for who is in no pool. */
+/* Harmless for a connection in no pool. */
 void hsp_net_pool_leave(struct net_conn *c);
 /* The stranger to end where a descriptor is needed. NULL: there is none. */
 struct net_conn *hsp_net_pool_oldest(const struct hsp_net *n);

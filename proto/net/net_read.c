@@ -7,8 +7,8 @@
 #include "proto/net/net_table.h"
 #include "proto/net/net_write.h"
 
-/* Who called learns of the other version from the header of a frame without content: that much is
- * the same in all versions. Who dialled is told by the answer. */
+/* A caller learns of the other version from the header of a frame without content: all versions
+ * share that form. A dialler learns of it from the answer. */
 static void end_version(struct net_conn *c, const struct hsp_err *why)
 {
     const struct hsp_frame_header h = {.type = 0};
@@ -70,7 +70,7 @@ static void opened(struct net_conn *c)
         c->peer.role = hsp_tls_role(c->tls);
     }
     if (c->dialled) {
-        /* Who dials speaks first: how long the answer takes is the caller's business. */
+        /* The dialler speaks first: the time of the answer is the caller's business. */
         c->deadline = UINT64_MAX;
     }
     c->told = true;
@@ -130,7 +130,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 {
     struct net_conn *c = s->data;
     if (n < 0 && c->state == NET_FLUSHING) {
-        hsp_net_conn_fail(c, &c->why); /* what we waited for */
+        hsp_net_conn_fail(c, &c->why); /* the end that we waited for */
         return;
     }
     if (n == 0 || (c->state != NET_TLS && c->state != NET_OPEN)) {

@@ -65,7 +65,7 @@ static unsigned gather(struct net_conn *c, uv_buf_t *buf, unsigned cap)
     return n;
 }
 
-/* Writes what TLS has to say. False: nothing, or failed. */
+/* Writes the output of TLS. False: nothing, or failed. */
 static bool write_cipher(struct net_conn *c)
 {
     size_t n = hsp_tls_pending(c->tls);
@@ -106,7 +106,7 @@ static size_t try_write(struct net_conn *c, uint8_t *data, size_t len)
     return r > 0 ? (size_t)r : 0;
 }
 
-/* What the kernel did not take of an encrypted frame is written when it has room. */
+/* The rest of an encrypted frame that the kernel did not take is written when it has room. */
 static void write_later(struct net_conn *c, const uint8_t *data, size_t len)
 {
     struct hsp_err e;
@@ -130,7 +130,7 @@ static size_t send_short(struct net_conn *c, uint8_t *frame, size_t len)
         return try_write(c, frame, len);
     }
     if (hsp_tls_pending(c->tls) > 0) {
-        return 0; /* it has something to say first */
+        return 0; /* TLS has something to say first */
     }
     if (hsp_tls_write(c->tls, frame, len, &e) != HSP_OK) {
         hsp_net_conn_fail(c, &e);
@@ -200,7 +200,7 @@ void hsp_net_conn_pump(struct net_conn *c)
 
 /* ---- frames ---- */
 
-/* Copies what is behind the first @skip bytes of the parts. */
+/* Copies all bytes behind the first @skip bytes of the parts. */
 static void lay_out(const uv_buf_t *part, size_t skip, uint8_t *ret)
 {
     for (int i = 0; i < N_PARTS; i++) {
@@ -213,8 +213,8 @@ static void lay_out(const uv_buf_t *part, size_t skip, uint8_t *ret)
     }
 }
 
-/* What the kernel takes of a long frame at once needs no copy. Returns how much that is; an error
- * is left to the write that follows. */
+/* The part of a long frame that the kernel takes at once needs no copy. Returns its length; an
+ * error is left to the write that follows. */
 static size_t send_long(struct net_conn *c, const uv_buf_t *part)
 {
     int r = uv_try_write(&c->h.stream, part, N_PARTS);

@@ -40,7 +40,7 @@ uint64_t hsp_source_number(const struct hsp_source *s);
 /* Most places of one source. */
 uint32_t hsp_strangers_share(uint32_t places);
 /* The index of the stranger whose place a caller @from takes; HSP_NO_STRANGER: there is room;
- * HSP_NEWCOMER: all who could go proved a key after @new_ms, and the caller itself has to go.
+ * HSP_NEWCOMER: every candidate proved a key after @new_ms, and the caller itself has to go.
  * @n > 0 or @places > 0. */
 uint32_t hsp_strangers_victim(const struct hsp_stranger *s, uint32_t n, uint32_t places,
                               const struct hsp_source *from, uint64_t new_ms);

@@ -402,7 +402,7 @@ enum hsp_status hsp_tls_write(struct hsp_tls *t, const void *data, size_t len, s
     while (len > 0) {
         int n = len < (1 << 20) ? (int)len : 1 << 20;
         no_old_errors();
-        if (t->written >= t->rekey_bytes) { /* goes out in front of what is written next */
+        if (t->written >= t->rekey_bytes) { /* goes out in front of the next written bytes */
             if (SSL_key_update(t->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
                 return hsp_err_set(err, HSP_EPROTO, 0, "TLS key update (%s)", tls_reason());
             }

@@ -1,11 +1,11 @@
-/* TLS 1.3 with external keys (PSK) over memory: bytes in, bytes out, no socket.
+/* Speaks TLS 1.3 with external keys (PSK) over memory: bytes in, bytes out, no socket.
  *
  * Role:      between a connection's bytes and its frames (net.c, frame_client.c). A session proves
  *            which key the client holds: the worker's may join, the admin's may command.
  * Purity:    shell (OpenSSL; randomness). No I/O but reading key files.
  * Threads:   one thread at a time per session; a context is immutable and shared.
  * Ownership: a context outlives its sessions.
- * Bounds:    input is at most what the caller gives at once; output grows with what it writes.
+ * Bounds:    input is at most one call's bytes; output grows with the bytes written.
  */
 #ifndef HSP_TLS_PSK_H
 #define HSP_TLS_PSK_H
@@ -19,7 +19,7 @@
 #define HSP_NET_KEY      32 /* bytes: the strength of the hash */
 #define HSP_TLS_IDENTITY 96 /* bytes of a session's own identity with its NUL */
 
-/* Who is at the other end, as far as the connection proves it. */
+/* The role of the other end, as far as the connection proves it. */
 enum hsp_net_role {
     HSP_ROLE_NONE,
     HSP_ROLE_WORKER, /* TLS with worker.key */
@@ -71,8 +71,8 @@ enum hsp_status hsp_tls_handshake(struct hsp_tls *t, struct hsp_err *err);
 /* Of a server whose handshake has failed: WORKER or ADMIN, whose key the client says it holds, and
  * holds another. NONE: it has not come so far. */
 enum hsp_net_role hsp_tls_claimed(const struct hsp_tls *t);
-/* Of a server: the client holds the key that it named. True from its first message on, which who
- * has recorded it may repeat; the end of the handshake proves more. */
+/* Of a server: the client holds the key that it named. True from the client's first message on,
+ * which a recorder may repeat; the end of the handshake proves more. */
 bool hsp_tls_proved(const struct hsp_tls *t);
 enum hsp_net_role hsp_tls_role(const struct hsp_tls *t); /* NONE before the handshake is done */
 /* Bytes have come that hsp_tls_read has not looked at. */

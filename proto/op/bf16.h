@@ -1,4 +1,4 @@
-/* bfloat16: the upper half of an fp32, as bits in a uint16_t.
+/* Converts bfloat16: the upper half of an fp32, as bits in a uint16_t.
  *
  * Role:    storage of the compute dtype; arithmetic on it is done in fp32 and rounded on the way
  *          out.
@@ -17,7 +17,7 @@ static inline float hsp_bf16_float(uint16_t x)
     return f;
 }
 
-/* The nearest bf16, ties to even. What lies at least half a step above the largest finite number
+/* The nearest bf16, ties to even. A value at least half a step above the largest finite number
  * becomes infinite; a NaN stays one, quiet, with its sign. */
 static inline uint16_t hsp_bf16_of(float f)
 {

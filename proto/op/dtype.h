@@ -1,4 +1,4 @@
-/* Element types of tensors.
+/* Names the element types of tensors, and gives their sizes.
  *
  * Role:    shared by graph, programs, backends and files.
  * Purity:  pure. */

@@ -1,4 +1,4 @@
-/* See gemm_class.h. */
+/* Classifies the extents of a product by comparing them with the bounds of gemm_class.h. */
 #include "proto/op/gemm_class.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* Shape classes of matrix products: what part of its best rate a device reaches depends on the
- * shape, and a few classes say most of it.
+/* Sorts matrix products into a few classes of shape. The share of its best rate that a device
+ * reaches depends on the shape, and these classes explain most of it.
  *
  * Role:   the probe measures a rate for each class, the planner prices each product by its own.
  * Purity: pure.
@@ -40,8 +40,8 @@ enum hsp_gemm_class {
     64 /* rows or columns that fill one; those of common libraries have 64 to 256 */
 #define HSP_GEMM_RATIO 4 /* more than between the two matrices of a transformer's MLP */
 
-/* The rate of a class as a part of that of even products, as far as one is believed: 0, not known,
- * for what is no positive number, and never beyond these. */
+/* The rate of a class as a part of that of even products, as far as it is believed: 0, not known,
+ * for anything but a positive number, and never beyond these. */
 #define HSP_GEMM_PART_LEAST (1.0 / 1024)
 #define HSP_GEMM_PART_MOST  4.0
 static inline double hsp_gemm_part(double x)

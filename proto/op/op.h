@@ -1,4 +1,4 @@
-/* The op catalogue: what every operator means, said once by its axes (D2).
+/* Defines the meaning of every operator once, by its axes (D2).
  *
  * Role:        graph, deduction, cost model, programs and backends all read it; nobody repeats it.
  * Purity:      pure, immutable tables.
@@ -14,8 +14,9 @@
  * Updates:     the learning rate and the factor of the gradient are no attributes: they come from
  *              the vote of the step (struct hsp_update_scalars).
  * Types:       a letter an operand, inputs ':' outputs: t the op's real type (that of activations);
- *              w the type t is summed in, fp32 for bf16, else t (statistics, loss, gradients of
- *              parameters, state); d fp64; i i32. Arithmetic is in w or better, whatever t is.
+ *              w wide type, in which t is summed: fp32 for bf16, else t (statistics, loss,
+ *              gradients of parameters, state); d fp64; i i32. Arithmetic is in w or better for any
+ *              t.
  */
 #ifndef HSP_OP_H
 #define HSP_OP_H

@@ -1,6 +1,6 @@
-/* Where a job is in its data: which files, in which order, how far (decisions D5, D9).
+/* Records the position of a job in its data: files, their order, progress (decisions D5, D9).
  *
- * Role:   part of every committed version. The sample order is a pure function of what stands here
+ * Role:   part of every committed version. The sample order is a pure function of this record
  *         (sheet.h), so two equal cursors continue with the same sample. Votes compare its mark,
  *         checkpoints record it, a resume compares it with the files it finds.
  * Purity: pure.
@@ -37,8 +37,8 @@ uint64_t hsp_data_cursor_tokens(const struct hsp_data_cursor *c);
 /* One number of all fields; differs, but for chance, where any of them does. */
 uint64_t hsp_data_cursor_mark(const struct hsp_data_cursor *c);
 
-/* HSP_ESTATE: who goes on from @was with the data of @now would train on other samples. The message
- * says in one line what differs and what to do. */
+/* HSP_ESTATE: a job that goes on from @was with the data of @now would train on other samples. The
+ * message says in one line the difference and the way out. */
 enum hsp_status hsp_data_cursor_match(const struct hsp_data_cursor *was,
                                       const struct hsp_data_cursor *now, struct hsp_err *err);
 

@@ -17,5 +17,5 @@ proto_program_libprogram_a_SOURCES = \
   proto/program/template_codec.c proto/program/template_codec.h
 EXTRA_DIST += proto/program/README.md
 
-# What links libprogram needs these behind it.
+# Programs that link libprogram need these behind it.
 PROGRAM_LIBS = proto/program/libprogram.a proto/layout/liblayout.a proto/op/libop.a $(BASE_LIBS)

@@ -1,4 +1,4 @@
-/* The names of the kinds of moves, as plans write them.
+/* Names the kinds of moves, as plans write them.
  *
  * Purity: pure.
  */

@@ -1,10 +1,10 @@
 /* Packs the documents of a step into sequences, and deals these to streams and micro-batches.
  *
  * Best-fit decreasing (Johnson, Near-optimal bin packing algorithms, 1973): documents, longest
- * first, each into the sequence that it leaves the least room in. The sequences, sorted by what
- * their attention costs, are put in the order of reversed bits of their ranks, so that any run of
- * them holds cheap and dear ones alike; a stream takes the run that its place in the global batch
- * says, cut into micro-batches.
+ * first, each into the sequence that it leaves the least room in. The sequences, sorted by the cost
+ * of their attention, are put in the order of reversed bits of their ranks, so that any run of them
+ * holds cheap and dear ones alike. A stream takes the run at its place in the global batch, cut
+ * into micro-batches.
  *
  * Purity: pure; a function of the samples alone, so every rank finds the same.
  */

@@ -1,9 +1,9 @@
-/* Pools: several plans of one job, each for sequences of another length, alive at once.
+/* Holds several plans of one job alive at once, each for sequences of another length: a pool.
  *
  * All programs of a rank share its state: the same boxes at the same places of the slots. A step is
  * run by the plan with the shortest sequences that hold the step's longest document, which every
  * executor finds in the step sheet by itself. The others are idle meanwhile and need no memory:
- * what is no state does not outlive a step. Channels are numbered through all plans of a pool.
+ * only state outlives a step. Channels are numbered through all plans of a pool.
  *
  * Purity: pure.
  */
@@ -11,8 +11,8 @@
 #define HSP_POOL_H
 #include "proto/program/program.h"
 
-/* That @shorter, in ascending order of their sequences, are programs of the same rank, job and
- * state as @one, whose sequences are the longest. HSP_EPARSE names what differs. */
+/* Checks that @shorter, in ascending order of their sequences, are programs of the same rank, job
+ * and state as @one, whose sequences are the longest. HSP_EPARSE names the difference. */
 enum hsp_status hsp_pool_check(const struct hsp_program *one,
                                const struct hsp_program *const *shorter, uint32_t n_shorter,
                                struct hsp_err *err);

@@ -1,11 +1,11 @@
-/* Programs: what one device runs, in three parts (decision D7).
+/* Defines the program that one device runs, in three parts (decision D7).
  *
  *   template   tensors and instructions; every extent a symbol, every peer a logical rank's slot;
  *              content-addressed, free of shares, members and lengths;
  *   binding    (device, plan): values of symbols, slots and offsets of tensors, moves of Reshards
  *              with their boxes, the schedule of each queue, where the loss and the norm are
  *              counted;
- *   step sheet what is read in each micro-batch of one step: sheet.h, computed by the executor.
+ *   step sheet the samples of each micro-batch of one step: sheet.h, computed by the executor.
  *
  * Role:      made by daemon/spmd, carried by proto/wire as a blob, run by worker/exec.
  * Purity:    pure.
@@ -170,7 +170,7 @@ struct hsp_cell {
 };
 struct hsp_move {
     uint8_t kind;
-    uint8_t reduce; /* enum hsp_reduce: what is made of addends */
+    uint8_t reduce; /* enum hsp_reduce: the reduction of addends */
     /* An input of the instruction. HSP_MOVE_FROM_OUT: the output itself; HSP_MOVE_SUM: the sum (or
      * maximum) of all inputs, each where it holds the cell. */
     uint8_t src;
@@ -209,7 +209,7 @@ struct hsp_tensor_bind {
                            epoch's part of the host's memory */
     uint32_t n_slots;   /* MICRO, HOST: instances; instance of micro-batch i is i mod n_slots */
     int64_t slot_bytes; /* bytes of one instance at the symbols' upper bounds, 64-aligned */
-    struct hsp_box box; /* what this device holds (batch dims: 0..bound) */
+    struct hsp_box box; /* the part that this device holds (batch dims: 0..bound) */
     bool batch_dim0;    /* dim 0 is the running micro-batch */
 };
 
@@ -252,13 +252,13 @@ enum hsp_packing {
     HSP_PACKING_INDEX  /* the files say where documents begin */
 };
 
-/* What a sample of the global batch is. */
+/* The form of a sample of the global batch. */
 enum hsp_samples {
     HSP_SAMPLES_WINDOWS,  /* a window of the stream of tokens: one sequence */
     HSP_SAMPLES_DOCUMENTS /* a document, cut at `longest`: a part of a sequence (pack.c) */
 };
 
-struct hsp_data_bind { /* what a step sheet is computed from; equal on all devices */
+struct hsp_data_bind { /* the inputs of a step sheet; equal on all devices */
     uint64_t seed;
     uint32_t global_batch, eval_seqs; /* samples */
     uint32_t sequence;                /* tokens of the sequences this program computes */

@@ -1,4 +1,4 @@
-/* One description of each field, walked in both directions: encoder and decoder cannot disagree.
+/* Walks each field in both directions from one description: encoder and decoder cannot disagree.
  *
  * Role:       internal to proto/program.
  * Purity:     pure.

@@ -43,7 +43,7 @@ static uint64_t eval_sample(const struct hsp_data_bind *d, const struct hsp_corp
     return c->n_train + w;
 }
 
-/* The whole list of @n samples, packed and dealt: what this rank's stream has of it. */
+/* The whole list of @n samples, packed and dealt: the part of this rank's stream. */
 static enum hsp_status packed_sheet(const struct hsp_binding *b, const struct hsp_corpus *c,
                                     const uint64_t *sample, bool eval, struct hsp_arena *arena,
                                     struct hsp_sheet *ret)

@@ -6,7 +6,7 @@
  * Ownership: texts and lists point into the tree or into the arena given.
  *
  * A table names leaves by dotted paths ("train.optimizer.lr"); fields with the same prefix stand
- * together. Whatever the file has and the table has not is an error at its place.
+ * together. A key that the file has and the table lacks is an error at its place.
  */
 #ifndef HSP_FIELD_H
 #define HSP_FIELD_H
@@ -72,7 +72,7 @@ void hsp_fields_print(const struct hsp_cfg_field *fields, size_t n, const void *
 /* The value of one field as it would stand in a file; and whether it is an absent text or node. */
 void hsp_field_put(const struct hsp_cfg_field *f, const void *src, struct hsp_buf *b);
 bool hsp_field_absent(const struct hsp_cfg_field *f, const void *src);
-/* Takes the value over; what it points to stays where it is. */
+/* Takes the value over; the memory behind its pointers is not copied. */
 void hsp_field_copy(const struct hsp_cfg_field *f, void *dst, const void *src);
 /* Whether two structs of one table have the same value there. */
 bool hsp_field_same(const struct hsp_cfg_field *f, const void *a, const void *b);

@@ -1,8 +1,8 @@
-/* A configuration in layers: defaults, a file, the environment, the command line.
+/* Merges a configuration from layers: defaults, a file, the environment, the command line.
  *
- * Role:      what hspmdd and hspmd-worker read at start and at reload; the same table prints the
- *            effective values with their origin (--print-config), the commented example in conf/
- *            and what a reload changed.
+ * Role:      hspmdd and hspmd-worker read their configuration by it at start and at reload. The
+ *            same table prints the effective values with their origin (--print-config), the
+ *            commented example in conf/ and the changes of a reload.
  * Purity:    pure: file text, environment and command line are arguments.
  * Ownership: results live in the arena given.
  * Bounds:    HSP_LAYERS_SETTINGS values from outside the file. Tables of such files are flat: a key
@@ -51,14 +51,14 @@ enum hsp_status hsp_layers_load(const struct hsp_layers *l, const struct hsp_cfg
                                 size_t n, struct hsp_arena *arena, void *dst,
                                 const char **ret_origin, struct hsp_err *err);
 
-/* "key: value  # origin" of every field but nodes; what has no value stands as a comment. The text
- * reads back as the same configuration. */
+/* "key: value  # origin" of every field but nodes; a key without a value stands as a comment. The
+ * text reads back as the same configuration. */
 void hsp_layers_print(const struct hsp_cfg_field *fields, size_t n, const void *src,
                       const char *const *origin, struct hsp_buf *out);
 
-/* A reload: takes over into @dst what differs in @src and may change while the program runs
- * (numbers and choices; nodes are the caller's to take), and lists it ("heartbeat 500ms -> 1s,
- * devices"); the rest stays as it is and is listed apart. Live fields hold no pointers but
+/* A reload: takes over into @dst the fields that differ in @src and may change while the program
+ * runs (numbers and choices; nodes are the caller's to take), and lists them ("heartbeat 500ms ->
+ * 1s, devices"); the rest stays as it is and is listed apart. Live fields hold no pointers but
  * nodes. */
 void hsp_layers_apply(const struct hsp_cfg_field *fields, size_t n, void *dst, const void *src,
                       struct hsp_buf *ret_applied, struct hsp_buf *ret_restart);

@@ -7,5 +7,5 @@ proto_text_libtext_a_SOURCES = \
   proto/text/yaml_read.c proto/text/yaml_read.h \
   proto/text/yaml_write.c proto/text/yaml_write.h
 
-# What links libtext needs these behind it.
+# Programs that link libtext need these behind it.
 TEXT_LIBS = proto/text/libtext.a $(YAML_LIBS) $(BASE_LIBS)

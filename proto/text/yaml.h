@@ -1,4 +1,4 @@
-/* A parsed YAML (or JSON) text as a tree whose nodes know where they stand in the file.
+/* Parses YAML (or JSON) text into a tree whose nodes know their places in the file.
  *
  * Role:      config, job, plan and cluster files; read from a buffer, never from a file.
  * Purity:    pure.

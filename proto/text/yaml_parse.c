@@ -43,7 +43,7 @@ static size_t bytes_before(const struct loader *l)
     return at;
 }
 
-/* What libyaml's words leave open, "" nothing: it stops behind the mistake, and shows no tab. */
+/* Adds to libyaml's words, "" nothing: it stops behind the mistake, and shows no tab. */
 static const char *hint(const struct loader *l, const char *what)
 {
     size_t at = bytes_before(l), line = at;

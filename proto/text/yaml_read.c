@@ -59,7 +59,7 @@ enum hsp_status hsp_yaml_error(const struct hsp_yaml *node, struct hsp_err *err,
                        text);
 }
 
-/* What stands there, for messages: text is cut, and made printable. */
+/* The found value, for messages: text is cut, and made printable. */
 struct found {
     char text[48];
 };
@@ -261,7 +261,7 @@ static const char *containing(const char *word, const char *const *known, size_t
     return best;
 }
 
-/* What to write in place of the key @word. */
+/* The word to write in place of the key @word. */
 static void suggest(const char *word, const char *const *known, size_t n, char *ret, size_t cap)
 {
     const char *near = hsp_str_nearest(word, known, n);

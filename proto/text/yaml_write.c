@@ -118,7 +118,7 @@ void hsp_yaml_put_ms(struct hsp_buf *b, uint64_t v)
     }
 }
 
-/* Numbers, sizes, booleans, words: what is plain in a file and may stay so in flow text. */
+/* Numbers, sizes, booleans, words: text that is plain in a file and may stay so in flow text. */
 static bool reads_back_plain(const char *s)
 {
     static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/";

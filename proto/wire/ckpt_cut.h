@@ -1,9 +1,8 @@
-/* Which checkpoints of a job are of the history that runs: all but those that its cuts leave out.
+/* Decides whether a checkpoint is of the history that runs: its cuts leave out all others.
  *
- * A job that goes on from an older checkpoint gives up what was written behind it. Example: epoch 1
- * wrote 40, 53 and 60; the job went on from 40 in epoch 3, which wrote 60. The cut is {0, 3, 40}:
- * the 53 and the 60 of epoch 1 are left out, also if they are on disk; 40 and the 60 of epoch 3 are
- * not.
+ * A job that goes on from an older checkpoint gives up all later ones. Example: epoch 1 wrote 40,
+ * 53 and 60; the job went on from 40 in epoch 3, which wrote 60. The cut is {0, 3, 40}: the 53 and
+ * the 60 of epoch 1 are left out, also if they are on disk; 40 and the 60 of epoch 3 are not.
  *
  * Role:   hspmdd makes the cuts (daemon/cluster/ckpt_cuts.h) and chooses by them; executors get
  *         them with PREPARE, and count by them which checkpoints to keep.
@@ -18,7 +17,7 @@
 /* `from` of a cut that may leave out more than was given up. No epoch is below it, as with 0. */
 #define HSP_CUT_MORE 1u
 
-/* What epochs `from` to `epoch` - 1 have written behind `step` is left out. */
+/* Leaves out the checkpoints of epochs `from` to `epoch` - 1 behind `step`. */
 struct hsp_m_cut {
     uint64_t from, epoch, step;
 };

@@ -27,7 +27,7 @@ enum hsp_status hsp_frame_header_decode(const uint8_t raw[HSP_FRAME_HEADER],
 {
     struct hsp_frame_header h = {
         .version = raw[4],
-        .oldest = raw[5] != 0 ? raw[5] : raw[4], /* 0 is what versions before 14 wrote */
+        .oldest = raw[5] != 0 ? raw[5] : raw[4], /* versions before 14 wrote 0 */
         .type = (uint16_t)hsp_le_get(raw + 6, 2),
         .request = hsp_le_get(raw + 8, 8),
         .epoch = hsp_le_get(raw + 16, 8),

@@ -1,8 +1,8 @@
-/* Frames of the control plane: a 32-byte header, a body, a blob (decision D16; README.md).
+/* Builds and parses frames of the control plane: a 32-byte header, a body, a blob (decision D16).
  *
- * Role:      proto/net feeds received bytes, and puts hsp_frame_header_encode before what it sends.
+ * Role:      proto/net feeds received bytes, and sends hsp_frame_header_encode before each body.
  * Purity:    pure (heap only).
- * Ownership: a parser owns what it has collected; a finished frame belongs to the caller, who
+ * Ownership: a parser owns the bytes collected; a finished frame belongs to the caller, who
  *            releases it with hsp_frame_fini.
  * Bounds:    lengths are compared with the limits before anything is allocated; memory grows with
  *            the bytes that really arrive (at most twice as many), not with what a header claims.
@@ -26,7 +26,7 @@
 
 struct hsp_frame_header {
     uint8_t version; /* the newest version of the protocol that the sender speaks */
-    uint8_t oldest;  /* and the oldest; never 0 in what is decoded */
+    uint8_t oldest;  /* and the oldest; never 0 in a decoded header */
     uint16_t type;
     uint64_t request, epoch;
     uint32_t body_len, blob_len; /* bytes */

@@ -44,7 +44,7 @@ static inline uint64_t hsp_generation_next(uint64_t generation, uint32_t salt)
     return ((uint64_t)hsp_generation_number(generation) + 1) << 32 | salt;
 }
 
-/* True when who knows @ours has not seen @theirs: it is newer, or of another life. */
+/* True when the holder of @ours has not seen @theirs: it is newer, or of another life. */
 static inline bool hsp_generation_ahead(uint64_t theirs, uint64_t ours)
 {
     return hsp_generation_number(theirs) > hsp_generation_number(ours) ||

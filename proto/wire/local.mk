@@ -12,6 +12,6 @@ proto_wire_libwire_a_SOURCES = \
   proto/wire/protocol.c proto/wire/protocol.h \
   proto/wire/trace_part.c proto/wire/trace_part.h
 
-# What links libwire needs these behind it.
+# Programs that link libwire need these behind it.
 WIRE_LIBS = proto/wire/libwire.a $(CJSON_LIBS) $(BASE_LIBS)
 EXTRA_DIST += proto/wire/README.md

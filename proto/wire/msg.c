@@ -1,4 +1,4 @@
-/* Decode, clone and dump of messages, driven by msg_table.c as the encoder is (msg_encode.c). A
+/* Decodes, clones and dumps messages, driven by msg_table.c as the encoder is (msg_encode.c). A
  * decoder error names the message and the field: "prepare.device: missing". */
 #include "proto/wire/msg.h"
 

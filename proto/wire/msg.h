@@ -1,4 +1,4 @@
-/* The messages of the control plane: one C struct and one field table per type (decision D16).
+/* Defines the messages of the control plane: one C struct and one field table each (decision D16).
  *
  * Role:      hspmdd <-> agent <-> executor and hspmdctl <-> hspmdd. The tables of msg_table.c drive
  *            encode, decode and dump, so the three cannot disagree; README.md is the normative
@@ -170,8 +170,8 @@ enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
 enum hsp_health {
     HSP_HEALTH_FINE,
     HSP_HEALTH_WARN,   /* for people; it works on */
-    HSP_HEALTH_CORDON, /* gets no work any more; what it has is moved away in order */
-    HSP_HEALTH_LOST    /* does not compute any more; it may still serve what it sealed */
+    HSP_HEALTH_CORDON, /* gets no new work; its present work is moved away in order */
+    HSP_HEALTH_LOST    /* does not compute any more; it may still serve sealed state */
 };
 
 /* How two devices of a node reach each other. */
@@ -200,8 +200,8 @@ enum hsp_check_what {                    /* of an order within a check of nodes 
                       HSP_CHECK_END      /* and listen no more */
 };
 
-/* A device of this kind keeps copies of state for others and computes nothing; its memory is what
- * the state folder of the node had free. */
+/* A device of this kind keeps copies of state for others and computes nothing; its memory is the
+ * free room of the node's state folder. */
 #define HSP_KIND_KEEPER "keeper"
 
 struct hsp_m_card { /* a network card by which executors reach other hosts */
@@ -210,16 +210,16 @@ struct hsp_m_card { /* a network card by which executors reach other hosts */
 };
 struct hsp_m_device {   /* one device, as probed */
     uint32_t index;     /* in its node, below HSP_NODE_DEVICES */
-    uint32_t card;      /* what it reaches other hosts by, among the cards of the hello */
+    uint32_t card;      /* the card to other hosts, among the cards of the hello */
     const char *kind;   /* "cpu", "cuda", HSP_KIND_KEEPER */
     double speed;       /* fraction of a core emulated, 1 otherwise */
     uint64_t mem_bytes; /* offered to jobs */
     double gemm_fp32_flops, gemm_fp64_flops;
     double gemm_tf32_flops, gemm_bf16_flops; /* 0: it computes them in fp32, as fast */
     uint32_t n_gemm_parts;
-    double *gemm_parts; /* what products of other shapes reach of these rates: those of each class
-                           (proto/op/gemm_class.h) in fp32, then in fp64, tf32 and bf16; 0 and what
-                           is missing: not known */
+    double *gemm_parts; /* shares of these rates that products of other shapes reach: of each class
+                           (proto/op/gemm_class.h) in fp32, then in fp64, tf32 and bf16; 0 or
+                           missing: not known */
     double mem_bytes_per_s;
     double op_us, gemm_us;   /* of an instruction; of a product on top of that */
     double host_bytes_per_s; /* between its memory and its node's; 0: these are one */
@@ -257,10 +257,10 @@ struct hsp_m_holding {
     uint64_t version;
 };
 
-/* By the executor or the agent that has found it: a piece of sealed state that is not what was
- * sealed. It is deleted, and was never given to anybody. Or, with `given_up_in`, by each rank of
- * that epoch: its replicas of the version differ, so no piece of the version or of a later one of
- * the layout counts, wherever it is kept. */
+/* By the executor or the agent that has found it: a piece of sealed state differs from its seal.
+ * The finder deletes the piece, which was never given to anybody. Or, with `given_up_in`, by each
+ * rank of that epoch: its replicas of the version differ, so no piece of the version or of a later
+ * one of the layout counts, wherever it is kept. */
 struct hsp_m_damaged {
     uint32_t job, device;
     uint64_t plan;
@@ -271,7 +271,7 @@ struct hsp_m_damaged {
     const char *part; /* tensor, kind and box of the first part that is damaged, or "the head" */
 };
 
-struct hsp_m_run { /* what a device does for a job, as its agent knows */
+struct hsp_m_run { /* the work of a device for a job, as its agent knows */
     uint32_t job, device;
     uint64_t running;  /* epoch it runs, 0 none. A source that serves an epoch runs it */
     uint64_t prepared; /* epoch it has answered READY to and not begun, 0 none */
@@ -281,7 +281,7 @@ struct hsp_m_run { /* what a device does for a job, as its agent knows */
     uint64_t version;  /* last stable version it knows */
 };
 
-/* What a node keeps of one job, whosoever it is. */
+/* The state of one job that a node keeps, of any cluster. */
 struct hsp_m_kept {
     uint32_t job;
     const char *name;          /* "" not known */
@@ -307,7 +307,7 @@ struct hsp_m_hello {
     struct hsp_m_card *cards; /* none: one, of which nothing is known */
     struct hsp_m_device *devices;
     struct hsp_m_path *paths; /* between GPUs; a pair that is missing is not known */
-    struct hsp_m_kept *kept;  /* all jobs of holdings and runs, and of what is not sealed */
+    struct hsp_m_kept *kept;  /* all jobs of holdings and runs, and of unsealed state */
     struct hsp_m_holding *holdings;
     struct hsp_m_run *runs;
 };
@@ -315,12 +315,12 @@ struct hsp_m_welcome {
     uint32_t protocol; /* the newest that both speak */
     struct hsp_digest cluster;
     uint64_t generation, term;
-    struct hsp_digest incarnation; /* 128 random bits: who names them is this process */
+    struct hsp_digest incarnation; /* 128 random bits: a process that names them is this one */
     uint32_t heartbeat_ms, dead_ms;
     const char *address; /* another way to this hspmdd, for reconnecting; "" none */
 };
-/* The agent is no member, and what it keeps stays as it is: hspmdd asks it for nothing. It stays
- * connected, and says hello again when it is told to, or connects anew. */
+/* The agent is no member, and its state stays untouched: hspmdd asks it for nothing. The agent
+ * stays connected, and says hello again when it is told to, or connects anew. */
 struct hsp_m_parked {
     struct hsp_digest cluster; /* of hspmdd */
     uint64_t generation;
@@ -363,7 +363,7 @@ struct hsp_m_echo {
     uint32_t back; /* bytes wanted in the answer; 0 in an answer */
     bool more;
 };
-struct hsp_m_uplink {   /* what the node's link to hspmdd can do */
+struct hsp_m_uplink {   /* the measured rates of the node's link to hspmdd */
     double latency_s;   /* one way */
     double bytes_per_s; /* of the slower direction */
 };
@@ -376,7 +376,7 @@ struct hsp_m_check {
     const char *peer;           /* LINK: name of the other node, else "" */
     const char *peer_address;   /* LINK: where it listens */
     uint32_t within_ms;         /* LINK: for the connection to stand */
-    bool tls;                   /* LINK: as epochs do, encrypt what goes by TCP */
+    bool tls;                   /* LINK: as epochs do, encrypt traffic by TCP */
     uint8_t key[HSP_KEY_BYTES]; /* LINK: both ends prove that they have it */
 };
 struct hsp_m_figures { /* of one device, at its configured speed, as in hsp_m_device */
@@ -431,7 +431,7 @@ struct hsp_m_prepare {
      * job began. */
     struct hsp_digest ckpt_cluster;
     uint32_t n_cuts;
-    struct hsp_m_cut *cuts; /* what was given up: no checkpoint to keep, no note to tell */
+    struct hsp_m_cut *cuts; /* steps given up: no checkpoint to keep, no note to tell */
     /* checkpoint_shared, and a member is of protocol 14: all write into the folder that it
      * knows. */
     bool ckpt_old_name;
@@ -480,7 +480,7 @@ struct hsp_m_started { /* state is in place and sealed; the first step begins */
     double weights_ms, optimizer_ms,
         seal_ms;              /* its parts: the state's first kind, the others, hashes */
     uint64_t transfer_bytes;  /* received */
-    uint64_t passed_on_bytes; /* sent of what had come for others, too */
+    uint64_t passed_on_bytes; /* sent of traffic that had come for others, too */
 };
 /* E>A: this executor runs nothing of the epochs up to `epoch` any more and cannot write their
  * memory. A>D: the same for every device of the node, with the sealed pieces it holds. */
@@ -520,7 +520,7 @@ struct hsp_m_up {
     uint32_t device;
     const char *address; /* data plane */
 };
-/* ARM, DROP: the prepared epoch; DROPPED: it and what was before it have no memory any more. STOP:
+/* ARM, DROP: the prepared epoch; DROPPED: this epoch and those before it have freed memory. STOP:
  * the job ends on this device, its state goes; answered by STOPPED.
  * CHECKPOINT: to rank 0, which carries the wish into its next vote record. */
 struct hsp_m_devref {
@@ -567,7 +567,7 @@ struct hsp_m_ckpts {
     struct hsp_m_seen *seen; /* D>A: those on record, to be opened by name; A>D */
     bool absent;             /* A>D: nothing in path/name is of that job, also not the file that a
                                 member makes before its first step */
-    const char *damaged;     /* A>D: what is wrong with a newer one; "" there is none */
+    const char *damaged;     /* A>D: the damage of a newer one; "" there is none */
     const char *reason;      /* A>D: why the folder, or a newer one, cannot be read; "" it can */
 };
 /* By rank 0: outputs are written. The blob holds the lines of metrics.jsonl, those of the last
@@ -590,7 +590,7 @@ struct hsp_m_trace {
     uint32_t steps;
 };
 /* By each member when its steps are done, or the epoch ends before. The blob is described in
- * trace_part.h. The agent adds what it knows of the clocks: that of hspmdd is its own, by which
+ * trace_part.h. The agent adds its knowledge of the clocks: that of hspmdd is its own, by which
  * executors measure, plus offset_us. */
 struct hsp_m_traced {
     uint32_t job, device;
@@ -623,7 +623,7 @@ struct hsp_m_where {
     uint32_t job, device;
     uint32_t round; /* of hspmdd, not 0 */
 };
-/* What a thread of a rank does. */
+/* The present activity of a thread of a rank. */
 enum hsp_doing {
     HSP_DOING_PREPARE,    /* its epoch has not begun */
     HSP_DOING_MOVE,       /* fetches the state it begins with */
@@ -644,7 +644,7 @@ struct hsp_m_thread {
 struct hsp_m_link {
     uint32_t peer;
     uint64_t unsent;    /* bytes for it that have not arrived there */
-    bool held;          /* what it sends is not read: there is no room, or it is not asked for */
+    bool held;          /* its messages are not read: there is no room, or nobody asks for them */
     double bytes_per_s; /* fastest arrival of a long message since it was asked last; 0: none */
 };
 struct hsp_m_stands {
@@ -689,7 +689,7 @@ struct hsp_m_nodename {
     const char *name;
 };
 struct hsp_m_nodecheck {
-    double threshold; /* less than this part of what is on record is too slow */
+    double threshold; /* less than this part of the recorded rate is too slow */
     bool busy;        /* measure nodes that execute a job, too */
     uint32_t n_nodes; /* 0: all that are connected */
     struct hsp_m_nodename *nodes;
@@ -709,7 +709,7 @@ struct hsp_m_drain {
 struct hsp_m_adopt {
     const char *job;  /* name, number or NUMBER@CLUSTER; "": all that node keeps */
     const char *node; /* whose papers are believed, a name or an address; "": not said */
-    bool discard;     /* what the node keeps of it is deleted instead */
+    bool discard;     /* the node's copy of it is deleted instead */
     bool force;       /* also without nodes of its newest layout that are not here */
 };
 struct hsp_m_nodeallow { /* whether a node, known or not yet, may hold copies of state for others */
@@ -787,7 +787,7 @@ const char *hsp_msg_name(uint16_t type);
 /* The name of enum hsp_fact_kind @kind, "out-of-memory"; NULL if unknown. */
 const char *hsp_fact_name(uint32_t kind);
 
-/* Reads what a frame carried. @head gives type, version, request, epoch, blob and blob_len.
+/* Decodes a frame. @head gives type, version, request, epoch, blob and blob_len.
  * HSP_EPROTO: unknown type, a blob where none belongs, malformed JSON, bytes behind it, a missing,
  * unknown, duplicate or wrongly typed field, a value over its limit; HSP_EVERSION: an unknown type
  * from a newer sender; HSP_ENOMEM. *ret untouched. A newer sender's unknown fields are passed over;

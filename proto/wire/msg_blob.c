@@ -1,4 +1,4 @@
-/* See msg_blob.h. Layout: README.md, "The blob of PREPARE". */
+/* Encodes and decodes the blob of PREPARE; README.md, "The blob of PREPARE", has its layout. */
 #include "proto/wire/msg_blob.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the blob of PREPARE carries: everything one device needs to build an epoch, besides the
+/* Carries in the blob of PREPARE everything that one device needs to build an epoch, besides the
  * fields of struct hsp_m_prepare.
  *
  * Role:      made by hspmdd per device, read by its executor.
@@ -27,7 +27,7 @@ struct hsp_pkg_peer {
     const char *name;    /* NODE/INDEX, for messages */
     const char *address; /* of its data plane */
     bool voted;          /* a switch: it is a member of the running epoch and knows the version */
-    bool apart;          /* a recovery: it and the one who reads this cannot reach each other */
+    bool apart;          /* a recovery: this member and the reader cannot reach each other */
 };
 
 struct hsp_pkg_row {
@@ -78,12 +78,12 @@ struct hsp_package {
     uint64_t term; /* of the daemon that made this epoch; stands in manifests */
 };
 
-/* Who besides rank 0 writes whole checkpoints where the path is not shared, so that any one node
- * may go: the first of the @n_ranks members that is on another node. 0: none is. */
+/* The rank besides rank 0 that writes whole checkpoints where the path is not shared, so that any
+ * node may go: the first of the @n_ranks members that is on another node. 0: none is. */
 uint32_t hsp_package_writer(const struct hsp_pkg_peer *peers, uint32_t n_ranks);
 
-/* Encodes up to the binding, which the caller appends to @out without a copy, and then calls close
- * with what open returned in @ret_mark; binding and binding_len of @p are not looked at.
+/* Encodes up to the binding. The caller appends the binding to @out without a copy, and then calls
+ * close with the mark of open, @ret_mark; binding and binding_len of @p are not looked at.
  * HSP_ELIMIT: over a limit or the buffer's maximum; HSP_ENOMEM. */
 enum hsp_status hsp_package_open(const struct hsp_package *p, struct hsp_buf *out, size_t *ret_mark,
                                  struct hsp_err *err);

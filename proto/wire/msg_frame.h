@@ -1,7 +1,7 @@
 /* Messages in frames.
  *
  * Purity:    pure.
- * Ownership: as in msg.h: what is read lives in the arena, the blob is borrowed from the frame.
+ * Ownership: as in msg.h: decoded fields live in the arena, the blob is borrowed from the frame.
  */
 #ifndef HSP_MSG_FRAME_H
 #define HSP_MSG_FRAME_H
@@ -10,7 +10,7 @@
 /* The header of @m's frame with a body of @body_len bytes. */
 struct hsp_frame_header hsp_msg_head(const struct hsp_msg *m, size_t body_len);
 
-/* What a frame carries. The errors of hsp_msg_decode; *ret untouched then. */
+/* The message of a frame. The errors of hsp_msg_decode; *ret untouched then. */
 enum hsp_status hsp_msg_read(const struct hsp_frame *f, struct hsp_arena *arena,
                              struct hsp_msg *ret, struct hsp_err *err);
 

@@ -1,4 +1,4 @@
-/* The field tables behind msg.h, shared by its encoder, decoder and dumper. Private to proto/wire.
+/* Shares the field tables behind msg.h with its encoder, decoder and dumper; private to proto/wire.
  * Purity: pure data. */
 #ifndef HSP_MSG_TABLE_H
 #define HSP_MSG_TABLE_H

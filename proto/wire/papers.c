@@ -57,7 +57,7 @@ void hsp_papers_write(const struct hsp_papers *p, struct hsp_buf *out)
     hsp_buf_fini(&rows);
 }
 
-/* The rest of them, if it is what was written. */
+/* Reads the rest, if it is as written. */
 static enum hsp_status verify(const void *data, size_t len, struct hsp_cursor *ret,
                               struct hsp_err *err)
 {

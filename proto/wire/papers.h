@@ -1,4 +1,4 @@
-/* The papers of a job: what a coordinator needs to take over a job that it has no rows of.
+/* Encodes the papers of a job: the records from which a coordinator takes over a job without rows.
  *
  * hspmdd makes them at PREPARE: its rows of that one job, those of the nodes that these name (their
  * names alone), and whose they are. Each agent keeps them beside the segments (worker/state), and
@@ -43,7 +43,7 @@ struct hsp_papers {
     struct hsp_digest rows; /* of those that were read: the same in both forms */
 };
 
-/* What an agent knows of papers. */
+/* The knowledge of an agent about papers. */
 struct hsp_papers_head {
     uint32_t job;
     char name[HSP_NAME_MAX + 1];
@@ -51,9 +51,9 @@ struct hsp_papers_head {
     uint64_t epoch;
 };
 
-/* Appends them to @out, which is empty. What does not fit there is seen by hsp_buf_status. */
+/* Appends them to @out, which is empty. hsp_buf_status tells when they do not fit. */
 void hsp_papers_write(const struct hsp_papers *p, struct hsp_buf *out);
-/* Looks at all of @data, but for the rows: the digest says that they are what was written.
+/* Looks at all of @data, but for the rows: the digest says that they are as written.
  * HSP_EDIGEST: damaged, or cut; HSP_EVERSION: of a form that this program does not know. */
 enum hsp_status hsp_papers_look(const void *data, size_t len, struct hsp_papers_head *ret,
                                 struct hsp_err *err);

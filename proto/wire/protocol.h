@@ -1,5 +1,5 @@
-/* The versions of the protocol that this program speaks, and the one that two programs have in
- * common (README.md, "Versions").
+/* Lists the versions of the protocol that this program speaks, and finds the one that two programs
+ * have in common (README.md, "Versions").
  *
  * Role:   frames are judged by it (frame.c), and the hello of an agent (daemon/cluster).
  * Purity: pure.
@@ -18,7 +18,7 @@
 #define HSP_PROTO_OLDEST  14
 #endif
 
-/* What is said only where the common version has it: the version that added it. */
+/* Additions that only a common version permits: the version that added each. */
 #define HSP_PROTO_CKPTS    15 /* the message ckpts */
 #define HSP_PROTO_SHAPE    15 /* the fact state-shape */
 #define HSP_PROTO_AGAIN    15 /* again_ms of parked */

@@ -1,4 +1,4 @@
-/* See trace_part.h. */
+/* Encodes and decodes the blob of TRACED. */
 #include "proto/wire/trace_part.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The blob of TRACED: when one device did what, in a few steps of an epoch.
+/* Describes the blob of TRACED: when one device did each piece of work in a few steps of an epoch.
  *
  * Role:      made by an executor, put together with those of the others by hspmdd (hspmdctl trace).
  * Purity:    pure.
@@ -22,7 +22,7 @@
 enum hsp_part_queue { HSP_PART_COMPUTE, HSP_PART_COMM, HSP_PART_STATE };
 #define HSP_N_PART_QUEUES 3
 
-enum hsp_part_class {                    /* what a span's time goes with */
+enum hsp_part_class {                    /* the kind of a span's work */
                       HSP_PART_PRODUCT,  /* multiplications: flops */
                       HSP_PART_ELEMENTS, /* memory: bytes */
                       HSP_PART_MOVE,     /* between devices */
