@@ -1,4 +1,4 @@
-/* One table says how each op is differentiated; the walk over it is the same for all. */
+/* Differentiates a graph by one table of rules for ops; the walk over it is the same for all. */
 #include "daemon/graph/autodiff.h"
 
 #include "daemon/graph/builder.h"
@@ -17,7 +17,7 @@ struct rule {
     int8_t to[HSP_MAX_OUT]; /* output i is the gradient of this input */
 };
 
-/* dX before dW: it is what the layer before waits for. */
+/* dX before dW: the layer before waits for dX. */
 static const struct rule rules[] = {
     {HSP_OP_LINEAR, HSP_OP_LINEAR_DX, {DY, 1}, {0}},
     {HSP_OP_LINEAR, HSP_OP_LINEAR_DW, {DY, 0}, {1}},

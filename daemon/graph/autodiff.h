@@ -1,4 +1,4 @@
-/* Reverse-mode differentiation on the unannotated graph (decision D18).
+/* Differentiates the unannotated graph in reverse mode (decision D18).
  *
  * Emits ordinary catalogue ops without communication; dX and dW are separate nodes; the seed is the
  * constant 1 on the summed loss; the gradients of a tensor used several times meet in `add` nodes,

@@ -321,7 +321,7 @@ void hsp_build_loss(struct hsp_builder *b, uint32_t logits, struct hsp_extent wi
     uint32_t loss;
     if (chunks == 0) {
         loss = hsp_build_op(b, HSP_OP_XENT, NULL, (uint32_t[]){logits, labels}, "loss");
-    } else { /* decision D2: local ops; what must be exchanged is small */
+    } else { /* decision D2: local ops; few bytes are exchanged */
         struct hsp_attrs at = {.i = {b->g->spec.vocab / chunks}};
         uint32_t lse = hsp_build_op(b, HSP_OP_LSE_PARTS, &at, &logits, "loss.parts");
         lse = hsp_build_op(b, HSP_OP_LSE_MERGE, NULL, &lse, "loss.lse");

@@ -1,4 +1,4 @@
-/* The single-device graph: what the user's model computes, with no devices in it.
+/* Holds the single-device graph: the computation of the user's model, with no devices in it.
  *
  * Role:       made by a model family, differentiated once (autodiff.h), then read by planner and
  *             spmd.
@@ -71,7 +71,7 @@ struct hsp_param {
     uint32_t grad[4];   /* tensors */
 };
 
-/* What the model computes in. State, its updates and sums of gradients are of the spec's dtype. */
+/* The type of computation. State, its updates and sums of gradients are of the spec's dtype. */
 enum hsp_compute {
     HSP_COMPUTE_FULL, /* that dtype */
     HSP_COMPUTE_TF32, /* fp32 whose products may take the factors' upper 19 bits */
@@ -121,7 +121,7 @@ enum hsp_dtype hsp_model_real(const struct hsp_model_spec *m);
 /* The real type of a node: that of its operands of type t in the catalogue, else that of
  * activations. */
 enum hsp_dtype hsp_node_real(const struct hsp_graph *g, const struct hsp_node *n);
-/* "fp32", "fp64", "tf32", "bf16": what @m computes in. */
+/* The type of computation of @m: "fp32", "fp64", "tf32", "bf16". */
 const char *hsp_compute_name(const struct hsp_model_spec *m);
 /* The axes of @n, whose operands are tensors of @g; @n itself need not stand in @g yet. The errors
  * are those of hsp_op_axes. */

@@ -10,7 +10,7 @@
 #include "proto/base/size.h"
 
 enum {
-    ARENA_BYTES = 256 << 20, /* above what HSP_MAX_GRAPH_NODES and _TENSORS need */
+    ARENA_BYTES = 256 << 20, /* more than HSP_MAX_GRAPH_NODES and _TENSORS need */
     MAX_LAYERS = 512,
     MAX_HIDDEN = 1 << 16,
     MAX_INTERMEDIATE = 1 << 20,
@@ -33,7 +33,7 @@ static enum hsp_status check_range(const char *what, int64_t v, int64_t min, int
     return HSP_OK;
 }
 
-/* What a family with attention asks for beyond the common numbers. */
+/* Checks the numbers that only a family with attention has. */
 static enum hsp_status check_heads(const struct hsp_model_spec *m, struct hsp_err *err)
 {
     bool llama = strcmp(m->family, "llama") == 0;

@@ -1,4 +1,4 @@
-/* The training settings of a job file in the form that plans and programs need.
+/* Holds the training settings of a job file in the form that plans and programs need.
  *
  * Purity: pure.
  */

@@ -1,4 +1,4 @@
-/* Building and verifying problems; see lp.h. */
+/* Builds and verifies problems. */
 #include "daemon/lp/lp.h"
 
 #include <math.h>

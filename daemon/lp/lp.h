@@ -1,4 +1,4 @@
-/* Small linear and mixed-integer programs: minimise or maximise c x, rows and variables bounded.
+/* Solves small linear and mixed-integer programs: minimise or maximise c x, with bounds.
  *
  * Role:        the planner's general case and the oracle of its exact algorithms in tests
  *              (decision D11). Only solve.c knows which solver is behind it.

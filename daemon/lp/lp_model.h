@@ -1,4 +1,4 @@
-/* Inside of struct hsp_lp: shared by lp.c (building, verifying) and solve.c (the solver).
+/* Shares the inside of struct hsp_lp between lp.c (building, verifying) and solve.c (the solver).
  *
  * Purity:     pure data.
  * Ownership:  the arrays are the problem's, from hsp_grow.

@@ -38,7 +38,7 @@ struct run {
     jmp_buf jump;
 };
 
-/* Takes whatever GLPK would print; of an error that is all it says about the cause. */
+/* Takes the text that GLPK would print; of an error this text alone names the cause. */
 static int on_text(void *info, const char *text)
 {
     struct run *run = info;

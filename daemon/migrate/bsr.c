@@ -72,8 +72,8 @@ static int by_place(const void *a, const void *b)
     return c != 0 ? c : x->to < y->to ? -1 : x->to > y->to;
 }
 
-/* What travels, in its order; behind it what ranks take from themselves: that can wait for its
- * turn, but others wait for what is sent. */
+/* The sent rows, in their order; behind them the rows that ranks take from themselves. Those can
+ * wait for their turn, but other ranks wait for sent rows. */
 static enum hsp_status make_table(struct hsp_bsr_work *w, struct hsp_arena *arena,
                                   struct hsp_state_table *ret, struct hsp_err *err)
 {
@@ -119,7 +119,7 @@ enum hsp_status hsp_bsr_plan(const struct hsp_graph *g, const struct hsp_cover *
     return st;
 }
 
-/* ---- what a table moves ---- */
+/* ---- the bytes that a table moves ---- */
 
 static void count_rows(const struct hsp_bsr_net *net, const struct hsp_bsr_opts *opts,
                        const struct hsp_state_table *t, struct hsp_bsr_traffic *ret)
@@ -165,8 +165,8 @@ static void find_busiest(const struct hsp_bsr_net *net, struct hsp_bsr_traffic *
     ret->seconds = us * 1e-6;
 }
 
-/* What must cross the network, whatever the plan. Senders and receivers of each cell are taken once
- * per island: @mark[island] is the number of the cell and role last seen. */
+/* The bytes that must cross the network under every plan. Senders and receivers of each cell are
+ * taken once per island: @mark[island] is the number of the cell and role last seen. */
 static void add_floor(const struct hsp_bsr_work *w, struct hsp_bsr_traffic *ret, uint64_t *mark)
 {
     uint64_t round = 0;

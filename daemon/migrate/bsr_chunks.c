@@ -7,7 +7,7 @@
 #include "proto/layout/box.h"
 
 #define MIN_CHUNK     ((int64_t)256 << 10) /* below it messages cost more than bytes */
-#define MAX_CHUNK     ((int64_t)16 << 20)  /* what a relay holds for a while */
+#define MAX_CHUNK     ((int64_t)16 << 20)  /* memory of a relay for a chunk */
 #define CHUNKS        64                   /* that the mean rank gets: loads are met within 1/64 */
 #define CHUNKS_OF_ALL (1u << 17)           /* on all ranks, so that tables stay small */
 #define FEWEST_CHUNKS 8

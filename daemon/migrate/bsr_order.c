@@ -96,7 +96,7 @@ static void wait_in_line(struct timing *t, uint32_t draft, double ready_us)
     }
 }
 
-/* Starts the head of a line; what is passed on from it waits from its arrival. */
+/* Starts the head of a line; a chunk passed on from it waits from its arrival. */
 static uint32_t run_head(struct timing *t, uint32_t line, double start)
 {
     const struct hsp_bsr_net *net = t->w->net;

@@ -113,8 +113,8 @@ static enum hsp_status add_draft(struct router *r, const struct holder *from, ui
     return st == HSP_OK ? add_row(r, &by, to, err) : st;
 }
 
-/* Who on the island of @to hands it the chunk: the nearest, of these the one with the least to
- * send. */
+/* The rank on the island of @to that hands it the chunk: the nearest, of these the one with the
+ * least to send. */
 static struct holder nearest(const struct router *r, uint32_t to)
 {
     const struct hsp_bsr_work *w = r->w;
@@ -200,7 +200,7 @@ static struct holder holder_of(const struct router *r, uint32_t rank)
     return r->holder[i];
 }
 
-/* The rank through whose card the chunk leaves island @from. It holds the chunk then. */
+/* The rank through whose card the chunk leaves island @from. This rank holds the chunk then. */
 static enum hsp_status leave(struct router *r, uint32_t from, uint32_t *list, struct holder *ret,
                              struct hsp_err *err)
 {

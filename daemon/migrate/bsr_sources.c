@@ -54,7 +54,7 @@ static enum hsp_status make_legs(struct chooser *c, struct hsp_bsr_cell *cell, s
     return HSP_OK;
 }
 
-/* Takes back what the cell was given, and gives each leg the sender with the least to send. */
+/* Takes back the assignment of the cell, and gives each leg the sender with the least to send. */
 static void choose(struct chooser *c, const struct hsp_bsr_cell *cell)
 {
     struct hsp_bsr_work *w = c->w;

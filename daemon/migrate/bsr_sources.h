@@ -1,6 +1,6 @@
 /* Chooses the island from which each chunk enters each island that lacks it (bsr.h, rule 1).
  *
- * Bytes that enter an island pass its cards, whatever the sender; the bytes that leave islands can
+ * Bytes that enter an island pass its cards, from any sender; the bytes that leave islands can
  * be balanced. Cells that only one island can send stand first; the others go, the largest first,
  * to the island with the least to send for its cards (the rule of list scheduling for machines of
  * unequal speed), and are then assigned again, each with the loads of all others known.

@@ -37,7 +37,7 @@ enum hsp_status hsp_have_copies(const struct hsp_state_table *copies, uint32_t p
                                 struct hsp_err *err);
 
 /* The number of keepers that a layout lacks to have @copies of everything on different nodes, as
- * its members stand on too few. They are the mesh ranks from n_ranks on. */
+ * its members stand on too few. Their mesh ranks begin at n_ranks. */
 uint32_t hsp_spare_ranks(const uint32_t *node, uint32_t n_ranks, uint32_t copies);
 /* Second copies: for each part of a home that fewer than @copies nodes hold, rows from the smallest
  * rank that has it to its buddies, ranks of the next nodes of the ring (nodes in ascending order)

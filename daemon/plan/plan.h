@@ -1,4 +1,4 @@
-/* Describes plans: how one job is spread over its ranks (decision D6).
+/* Describes plans: the way in which one job is spread over its ranks (decision D6).
  *
  * Compact form: streams, stages, shares, zero and home rules, as a person or the planner decides.
  * Total form: the compact form with its open points filled (total_plan.h): sizes of micro-batches,
@@ -141,7 +141,7 @@ struct hsp_stage {
     uint32_t n_groups;      /* 0 and 1: all members are one group */
     uint32_t *first;        /* n_groups: first member of each; only with several */
     int64_t *group_shares;  /* n_groups integer weights of the split; likewise */
-    bool by_work;           /* they are of the work, not of the length (sequence_balance.h) */
+    bool by_work;           /* shares are of the work, not of the length (sequence_balance.h) */
 };
 struct hsp_stream {
     uint32_t sequences; /* of the global batch, >= 1 */

@@ -342,7 +342,7 @@ static enum hsp_status check_one(const struct hsp_plan *p, const struct hsp_grap
     return rc == HSP_OK ? check_homes(p, g, err) : rc;
 }
 
-/* What the plans of a pool must have in common. */
+/* Checks the size of a pool, its longest sequence, and that its plans have equally many ranks. */
 static enum hsp_status check_pool(const struct hsp_plan *p, const struct hsp_graph *g,
                                   struct hsp_err *err)
 {

@@ -106,7 +106,7 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, uint32_t chunks,
     return rc == HSP_OK ? hsp_plan_read_members(y, arena, s, err) : rc;
 }
 
-/* The stages of a stream, or what is said of those of a batch, which may be nothing. */
+/* The stages of a stream, or the statements about those of a batch, which may be none. */
 static enum hsp_status read_stages(const struct hsp_yaml *y, bool batch, struct hsp_arena *arena,
                                    struct hsp_stream *s, struct hsp_err *err)
 {
@@ -248,7 +248,7 @@ static enum hsp_status read_rules(const struct hsp_yaml *y, struct hsp_arena *ar
     return rc;
 }
 
-/* What a planner says about its plan. */
+/* The planner's explanation of its plan. */
 static enum hsp_status read_explain(const struct hsp_yaml *y, struct hsp_arena *arena,
                                     struct hsp_plan *p, struct hsp_err *err)
 {

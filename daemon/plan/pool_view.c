@@ -2,9 +2,9 @@
 
 #include "daemon/plan/stage_groups.h"
 
-/* Extents of tensors are symbols of batch and sequence, and what a model holds for each position of
- * the job's longest sequence is a constant: another length is the same graph under another number.
- */
+/* Extents of tensors are symbols of batch and sequence, and the tensors that a model holds for each
+ * position of the job's longest sequence are constant: another length is the same graph under
+ * another number. */
 void hsp_pool_view_make(const struct hsp_graph *g, const struct hsp_train_spec *t,
                         const struct hsp_plan *p, const struct hsp_plan *total,
                         struct hsp_pool_view *ret)

@@ -189,7 +189,7 @@ static enum hsp_status read_balance(const struct hsp_yaml *y, struct hsp_stage *
                : rc;
 }
 
-/* Keys that say the same twice, or what only several groups have. */
+/* Keys that say the same twice, or that only several groups have. */
 static enum hsp_status check_keys(const struct hsp_yaml *y, struct hsp_err *err)
 {
     static const char *const one[] = {"ranks", "tensor"}, *const many[] = {"split", "shares",

@@ -13,7 +13,7 @@
 
 /* Among @holders of a parameter. 0: nobody else has it. At most HSP_MAX_BUCKET. */
 uint64_t hsp_bucket_bytes(const struct hsp_link_cost *link, uint32_t holders);
-/* That of @plan, whose rank r is device[r]: what it states, else that of its most held parameters.
+/* The bucket of @plan, whose rank r is device[r]: as stated, else for its most held parameters.
  */
 uint64_t hsp_bucket_of_plan(const struct hsp_plan *plan, const struct hsp_cluster_desc *c,
                             const uint32_t *device);

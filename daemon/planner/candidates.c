@@ -6,8 +6,9 @@
 #include "daemon/planner/figure.h"
 #include "daemon/planner/price.h"
 
-/* What a structure pays, as a part of its step. Computing is predicted better than communication,
- * replicas make a loss cheap, and simple plans switch faster: the others must be clearly faster. */
+/* The price of a structure, as a part of its step. Computing is predicted better than
+ * communication, replicas make a loss cheap, and simple plans switch faster: the others must be
+ * clearly faster. */
 static const double preference[HSP_N_STRUCTS] = {
     [HSP_STRUCT_DP] = 0,      [HSP_STRUCT_DP_SUBSET] = 0.01, [HSP_STRUCT_DP_ZERO] = 0.20,
     [HSP_STRUCT_PIPE] = 0.05, [HSP_STRUCT_TENSOR] = 0.05,    [HSP_STRUCT_MIXED] = 0.05,

@@ -33,7 +33,7 @@ struct hsp_candidate {
     double score; /* step with the preference for simple structures */
     const char *what;
     const char *trouble; /* does not fit: why */
-    double short_bytes;  /* does not fit: what it lacks */
+    double short_bytes;  /* does not fit: the bytes it lacks */
 };
 
 struct hsp_search {
@@ -46,7 +46,7 @@ struct hsp_search {
     uint32_t n_groups; /* of the degree that is tried */
     struct hsp_arena *arena;
     struct hsp_candidate best[HSP_N_STRUCTS]; /* by structure */
-    double *room;       /* by device: what it may have in its node's state folder; INFINITY: all */
+    double *room;       /* by device: its limit in its node's state folder; INFINITY: all */
     bool short_of_room; /* a candidate was refused because a state folder is too small for it */
     struct hsp_err *err;
 };

@@ -1,5 +1,5 @@
-/* Reading of cluster files; see cluster_file.h. The default figures are those of one core of a
- * current x86 server with OpenBLAS, rounded down; they only matter relative to each other. */
+/* Reads cluster files. The default figures are those of one core of a current x86 server with
+ * OpenBLAS, rounded down; they only matter relative to each other. */
 #include "daemon/planner/cluster_file.h"
 
 #include <stdio.h>

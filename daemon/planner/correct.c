@@ -1,4 +1,4 @@
-/* See correct.h. */
+/* Corrects a device's profile from recorded sums of time by kind of work. */
 #include "daemon/planner/correct.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ void hsp_profile_correct(struct hsp_device_desc *d, enum hsp_rate rate,
         !is_time(work_e)) {
         return;
     }
-    /* the fixed parts stay as they are: what is left of a kind's time is its work */
+    /* the fixed parts stay as they are: the rest of a kind's time is its work */
     double fixed_p = 1e-6 * m->product.n * (d->op_us + d->gemm_us);
     double fixed_e = 1e-6 * m->elements.n * d->op_us;
     double predicted = fixed_p + work_p + fixed_e + work_e;

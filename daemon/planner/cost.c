@@ -1,4 +1,4 @@
-/* Ranges, members and their memory; prices of whole plans are in price.c. See cost.h. */
+/* Prices ranges, members and their memory; prices of whole plans are in price.c. */
 #include "daemon/planner/cost.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #define ADAMW_WORDS (7 + 2 + 3)
 #define SGD_WORDS   (5 + 2 + 2)
 #define N_SEALED    2 /* versions in the state folder */
-/* Reading and writing what is offloaded, both ways, where both memories are one. */
+/* Reads and writes of offloaded bytes, both ways, where both memories are one. */
 #define OFFLOAD_PASSES 4
 
 double hsp_state_versions(const struct hsp_device_desc *dev, uint32_t held)
@@ -69,7 +69,7 @@ static void offload(const struct hsp_work *w, struct hsp_stage_work *r)
 {
     r->offload = true;
     r->host = r->w.saved;
-    r->host.whole += r->entering + w->input_bytes; /* what leaves is among the saved */
+    r->host.whole += r->entering + w->input_bytes; /* leaving tensors are among the saved */
     r->w.bytes.cut += OFFLOAD_PASSES * r->host.cut;
     r->w.bytes.whole += OFFLOAD_PASSES * r->host.whole;
     r->w.saved = (struct hsp_amount){0};

@@ -15,7 +15,7 @@
  *   step          max over ranks (update + stream) + synchronisation + vote
  *
  * Sums of gradients that travel in buckets begin beside the last backward of a rank that has no
- * other communication in it; what they take there is no part of the synchronisation.
+ * other communication in it; their time there is no part of the synchronisation.
  *
  * Tensor groups add their all-reduces, stages their transfers. Links are those of the devices that
  * talk (links.h): stage to stage, tensor group, and for synchronisation and vote the slowest pair
@@ -33,8 +33,8 @@
 #define HSP_PACK_COPIES \
     2.0 /* of a sum or of parts that are gathered: packed to leave, and as they came */
 #define HSP_MESSAGE_COPIES \
-    4.0 /* of a message: the same, and what the transport keeps of both (memory_plan.h) */
-/* What NCCL keeps of a GPU's memory for a communicator: on each of 16 channels a buffer of 4 MiB
+    4.0 /* of a message: the same, and the transport's copies of both (memory_plan.h) */
+/* NCCL's memory on a GPU for a communicator: on each of 16 channels a buffer of 4 MiB
  * (NCCL_BUFFSIZE) and 1 MiB for its protocols of small messages, for the neighbours in a ring and
  * in a tree. That of a pair of ranks has 2 channels at most, both ways are a communicator each
  * (worker/comm/nccl). */
@@ -50,8 +50,8 @@ struct hsp_price_in {
     const struct hsp_cluster_desc *cluster;
     const struct hsp_train_spec *train;
     uint32_t copies; /* nodes that shall hold each piece of state, 1 to HSP_COPIES_MAX */
-    /* Of a pool's plan for the longest sequences on these devices, rank by device: where the state
-     * is, whatever the plan. NULL: the plan's own. */
+    /* Of a pool's plan for the longest sequences on these devices, rank by device: the place of the
+     * state under every plan. NULL: the plan's own. */
     const struct hsp_cost *homes;
     /* By rank: bytes of the parameters of one state kind that the plan's homes give it. NULL: cut
      * evenly. */
@@ -70,9 +70,9 @@ struct hsp_stage_work {
     double entering;
     struct hsp_amount most_saved; /* of one unit */
     struct hsp_amount pair_saved; /* of two units, one behind the other */
-    double inner;                 /* what units hand to each other inside of the range */
+    double inner;                 /* activations between units inside of the range */
     bool offload;
-    struct hsp_amount host; /* what waits in the host's memory, offloaded */
+    struct hsp_amount host; /* offloaded bytes that wait in the host's memory */
 };
 /* With @w->recompute: as a stage that computes its activations again; with @w->offload: as one that
  * has them in the host's memory. */
@@ -84,7 +84,7 @@ void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end,
 void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
                          struct hsp_stage_work *ret);
 
-/* What the products of a sequence take on @dev, each at the rate of its class. */
+/* The time of a sequence's products on @dev, each at the rate of its class. */
 struct hsp_amount hsp_product_seconds(const struct hsp_layer_work *w,
                                       const struct hsp_device_desc *dev, enum hsp_rate rate);
 
@@ -100,7 +100,7 @@ struct hsp_member {
     double home_bytes;              /* parameters of one state kind in one slot */
     double folder_bytes;            /* sealed, of its own and of the copies it keeps for others */
     double update_us;
-    double sync_bytes; /* used parameters: what gradients carry */
+    double sync_bytes; /* used parameters: the bytes of gradients */
 };
 /* @holders: streams that share each parameter (its gradient is added up over them); @zero as in
  * plans: with 3, accumulators are parts like the state, and one unit at a time has its parameters;
@@ -109,7 +109,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_stage_work
                       const struct hsp_device_desc *dev, double part, uint32_t members,
                       uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret);
 /* The same of member @member of stage @g of a plan of @n_streams streams: its group's share is of
- * all that sequences make, its part of the group of what tensor parallelism cuts. */
+ * all work of sequences, its part of the group of the work that tensor parallelism cuts. */
 void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                      const struct hsp_stage *g, uint32_t member, const struct hsp_device_desc *dev,
                      uint32_t n_streams, uint8_t zero, uint32_t held, struct hsp_member *ret);
@@ -123,7 +123,7 @@ double hsp_comm_bytes(const struct hsp_stage_work *r, const struct hsp_device_de
 /* Versions of its state that lie in a device's memory: one that is computed with; on a host two
  * sealed ones beside it, of @held homes and copies. */
 double hsp_state_versions(const struct hsp_device_desc *dev, uint32_t held);
-/* What lies in the state folder for a rank with @home bytes of each of @kinds kinds of state. */
+/* The bytes in the state folder for a rank with @home bytes of each of @kinds kinds of state. */
 double hsp_sealed_bytes(double kinds, double home, uint32_t held);
 
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);
@@ -135,7 +135,7 @@ double hsp_tensor_us(const struct hsp_stage_work *r, uint32_t n, double b,
 double hsp_stage_tensor_us(const struct hsp_stage_work *r, const struct hsp_stage *g, double b,
                            const struct hsp_link_cost *link);
 
-/* What one rank does; a row of the plan's table. */
+/* The work of one rank; a row of the plan's table. */
 struct hsp_rank_cost {
     uint32_t device, stream, stage; /* device: number in the cluster */
     uint32_t first_block, n_blocks; /* transformer blocks or hidden layers */
@@ -149,8 +149,8 @@ struct hsp_rank_cost {
     double update_us;
     double sync_us;                /* gradients (and gathered parameters) */
     double home_bytes, used_bytes; /* parameters it has, and computes with */
-    int64_t state_bytes;  /* what it computes with; of a host also what is sealed in its folder: */
-    int64_t folder_bytes; /* two versions, and those of the copies it keeps for others */
+    int64_t state_bytes;       /* state in use; of a host also the sealed state in its folder: */
+    int64_t folder_bytes;      /* two versions, and those of the copies it keeps for others */
     int64_t node_folder_bytes; /* the same of all ranks of its node */
     int64_t grad_bytes;        /* accumulators, gathered parameters, gradients in Post */
     int64_t act_bytes;         /* activations in flight and scratch */
@@ -164,12 +164,12 @@ struct hsp_cost {
     double stream_us; /* slowest rank's update + stream */
     double idle_us;   /* of the rank that waits longest */
     double sync_us, vote_us, copy_us;
-    double homes_us; /* of a plan of a pool: state that is not where it would have it */
-    double bound_us; /* no plan on these devices is faster: all compute, no waiting */
-    uint32_t nodes;  /* of the plan, counted up to the copies of the job */
-    bool copied;     /* ranks keep copies for ranks of other nodes: what they hold is no replica */
+    double homes_us;       /* of a plan of a pool: state that is not where it would have it */
+    double bound_us;       /* no plan on these devices is faster: all compute, no waiting */
+    uint32_t nodes;        /* of the plan, counted up to the copies of the job */
+    bool copied;           /* ranks keep copies for ranks of other nodes, which are no replicas */
     uint64_t bucket_bytes; /* of collectives that travel as one; 0: each by itself */
-    double keeper_bytes;   /* what a keeper of the whole state has in its state folder */
+    double keeper_bytes;   /* the bytes of a keeper of the whole state in its state folder */
     uint32_t n;
     struct hsp_rank_cost *rank; /* by rank */
 };

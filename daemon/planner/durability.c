@@ -6,7 +6,7 @@
 #include "daemon/planner/figure.h"
 #include "proto/base/str.h"
 
-/* What is computed again where no copy is left. */
+/* The steps to compute again where no copy is left. */
 static void since_checkpoint(uint32_t every_steps, char *ret, size_t size)
 {
     if (every_steps == 0) {

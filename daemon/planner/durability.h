@@ -1,5 +1,5 @@
-/* Says in one line which losses the state of a priced plan outlasts, and what the others cost in
- * steps.
+/* Says in one line the losses that the state of a priced plan outlasts, and the cost of the others
+ * in steps.
  *
  * Example: a pipeline over a and b with recovery.copies 2 has "each part of the state is on 2
  * nodes, as copies that ranks keep for each other; the loss of one of them costs the step under
@@ -17,7 +17,7 @@
 /* By recovery and checkpoint.every_steps of @job. */
 void hsp_durability_text(const struct hsp_cost *c, const struct hsp_job_spec *job,
                          char ret[HSP_DURABILITY_BYTES]);
-/* What all ranks have in state folders. *ret_rank: one of the node that has most. */
+/* The bytes of all ranks in state folders. *ret_rank: one of the node that has most. */
 int64_t hsp_durability_bytes(const struct hsp_cost *c, uint32_t *ret_rank);
 
 #endif

@@ -1,4 +1,4 @@
-/* Table and cross-checks of the job file; see job_file.h. */
+/* Defines the keys of the job file in a table, and checks them against each other. */
 #include "daemon/planner/job_file.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ enum { VOCAB_AUTO, VOCAB_ON, VOCAB_OFF };
 #define VOCAB_LARGE  16384 /* auto: from here on a whole head costs more than its exchange */
 #define FFN_MULTIPLE 32    /* default widths of feed-forward layers are multiples of it */
 
-/* What the table fills, one member for each key. */
+/* The target of the table, one member for each key. */
 struct raw {
     const char *api_version, *name;
     int family;

@@ -1,9 +1,9 @@
-/* The job file: what a user asks for, checked and with defaults filled in.
+/* Reads the job file: the wishes of a user, checked and with defaults filled in.
  *
  * Role:      read by hspmdctl (compile, plan, submit) and by hspmdd from the submit message, which
  *            carries the same text. JSON is a subset of YAML, so a JSON text is a job file too.
  * Purity:    pure: texts in, no file is opened. `annotations` are names of plan files relative to
- *            the job file; whoever has the files reads them and passes their texts on.
+ *            the job file; the holder of the files reads them and passes their texts on.
  * Ownership: everything lives in the arena given; immutable.
  * Bounds:    the ranges in the table of job_file.c.
  */
@@ -33,7 +33,7 @@ struct hsp_job_spec {
     uint32_t ckpt_keep;
     struct hsp_strs annotations; /* file names as written */
     const char *init_from;       /* safetensors, "" none */
-    const void *fields;          /* what hsp_job_dump prints */
+    const void *fields;          /* the input of hsp_job_dump */
 };
 
 /* Parses @len bytes; @file stands in messages only. HSP_EPARSE: one line

@@ -1,8 +1,8 @@
-/* Where samples are documents a step has sequences as long as its longest document asks for. The
- * plan for the job's longest sequences takes every step; halves, quarters and so on of that length
- * get plans of their own where one is worth it: the best plan for the class, by the planner as for
- * any job, against what the plan for the next longer class would take for the same sequences. All
- * run on the devices of the longest. */
+/* Plans pools of lengths. Where samples are documents a step has sequences as long as its longest
+ * document. The plan for the job's longest sequences takes every step. Halves, quarters and so on
+ * of that length get plans of their own where one is worth it: the planner's best plan for the
+ * class, against the time of the plan for the next longer class for the same sequences. All run on
+ * the devices of the longest. */
 #include "daemon/planner/lengths.h"
 
 #include "daemon/plan/pool_view.h"
@@ -65,7 +65,7 @@ static void raise_memory(struct hsp_planned *p, const struct hsp_plan *other)
     }
 }
 
-/* As it has host memory for what each of them offloads. */
+/* Gives each rank of @c the larger host memory of the two plans. */
 static void raise_host(struct hsp_cost *c, const struct hsp_cost *other)
 {
     for (uint32_t r = 0; r < c->n; r++) {

@@ -1,4 +1,4 @@
-/* Pools: one plan for each class of lengths; a part of planner.c. See lengths.c. Purity: pure. */
+/* Makes pools: one plan for each class of lengths; a part of planner.c. Purity: pure. */
 #ifndef HSP_LENGTHS_H
 #define HSP_LENGTHS_H
 #include "daemon/planner/planner.h"

@@ -8,7 +8,8 @@
 
 #define MAX_STATES 20000 /* of one pipeline's program: some milliseconds */
 
-/* A stage's price without what its position decides: filled once per (kind, first, end). */
+/* A stage's price without the part that its position decides: filled once per (kind, first,
+ * end). */
 struct cell {
     double us;
     struct hsp_member m; /* memory: the largest of the group's members in every part */
@@ -108,7 +109,7 @@ static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks,
         if (!full && hsp_pipe_states(p) <= MAX_STATES) {
             return;
         }
-        if (tol > 1e9) { /* one kind: bound its count by what the program can take */
+        if (tol > 1e9) { /* one kind: bound its count by the program's limit */
             p->count[0] = MAX_STATES / (n_blocks + 1) - 1;
             return;
         }
@@ -346,7 +347,7 @@ static enum hsp_status try_pool(struct hsp_search *s, const struct hsp_super *x,
     return HSP_OK;
 }
 
-/* Those that hold the whole model first, each a stream of its own; the others in pipelines. */
+/* Groups that hold the whole model first, each a stream of its own; the others in pipelines. */
 static uint32_t singles_first(const struct hsp_search *s, const struct hsp_super *x, uint32_t n,
                               uint32_t *member)
 {

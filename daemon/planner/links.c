@@ -1,4 +1,4 @@
-/* See links.h. */
+/* Prices messages between devices of a described cluster by its links. */
 #include "daemon/planner/links.h"
 
 #include <math.h>

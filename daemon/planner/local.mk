@@ -23,6 +23,6 @@ daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/timing.c daemon/planner/timing.h \
   daemon/planner/work.c daemon/planner/work.h
 
-# What links libplanner needs these behind it.
+# Programs that link libplanner need these behind it.
 PLANNER_LIBS = daemon/planner/libplanner.a $(COMPILER_LIBS) daemon/graph/libgraph.a \
   proto/program/libprogram.a proto/layout/liblayout.a proto/op/libop.a $(LP_LIBS) $(TEXT_LIBS)

@@ -1,4 +1,4 @@
-/* See pipeline.h. States are numbered used * (n_blocks + 1) + first, where `used` is the
+/* Finds uneven pipelines by dynamic programming. States are numbered used * (n_blocks + 1) + first,
  * mixed-radix number of the devices used of each kind; adding a stage in front raises `used` and
  * lowers `first`, so one sweep in ascending `used` sees every state complete. */
 #include "daemon/planner/pipeline.h"

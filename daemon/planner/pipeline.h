@@ -1,4 +1,4 @@
-/* Uneven pipelines: which device kind runs which contiguous blocks, in which order.
+/* Finds uneven pipelines: the device kind that runs each range of blocks, in order.
  *
  * Role:        one stream of the planner, when the model does not fit one device or a pipeline is
  *              faster.

@@ -56,8 +56,8 @@ static enum hsp_status select_devices(const struct hsp_cluster_desc *c,
     return HSP_OK;
 }
 
-/* Nothing fits: what one device would need for the whole model and, cut as far as it goes, for one
- * block; against the largest that is there. */
+/* Nothing fits: the need of one device for the whole model and, cut as far as it goes, for one
+ * block; against the largest present device. */
 static enum hsp_status infeasible(const struct hsp_search *s, struct hsp_err *err)
 {
     const struct hsp_cluster_desc *c = s->in.cluster;
@@ -156,8 +156,8 @@ static enum hsp_status complete(const struct usable *u, const char *what, struct
     return HSP_OK;
 }
 
-/* What a device may have of its node's state folder: as much as the node, an even part of it, or
- * whatever it wants. */
+/* The limit of a device in its node's state folder: that of the node, an even part of it, or
+ * none. */
 enum rooms { ROOM_OF_NODE, ROOM_IN_PARTS, ROOM_OPEN };
 
 struct setup {
@@ -238,7 +238,7 @@ static uint32_t best_structure(const struct hsp_search *s)
     return winner;
 }
 
-/* What one call is about. */
+/* The inputs of one call. */
 struct question {
     const struct hsp_graph *g;
     const struct hsp_train_spec *t;
@@ -285,8 +285,8 @@ static double score_of(const struct setup *s, uint32_t winner)
     return winner == HSP_N_STRUCTS ? (double)INFINITY : s->search.best[winner].score;
 }
 
-/* Recomputation costs a third more and is tried only when nothing fits without it, or only what
- * cuts sequences does, which may cost more. *ret: the better search. */
+/* Recomputation costs a third more. It is tried only when nothing fits without it, or only plans
+ * that cut sequences do, which may cost more. *ret: the better search. */
 static enum hsp_status search_both(const struct question *q, enum rooms rooms, struct setup *ret,
                                    uint32_t *ret_winner, struct hsp_err *err)
 {
@@ -342,7 +342,7 @@ static enum hsp_status no_room(const struct hsp_device_desc *d, const struct hsp
         hsp_bytes_figure((double)d->folder_bytes).text);
 }
 
-/* Nothing fits. Where something would but for the state folders, its plan says what it lacks. */
+/* Nothing fits. Where a plan would but for the state folders, it says the bytes it lacks. */
 static enum hsp_status explain_none(const struct question *q, const struct setup *none,
                                     struct hsp_err *err)
 {
@@ -364,8 +364,8 @@ static enum hsp_status explain_none(const struct question *q, const struct setup
                : no_room(&c->dev[cost->rank[rank].device], &cost->rank[rank], err);
 }
 
-/* Devices of a node share its state folder. Where that is what keeps a plan from being made, each
- * of them is held to its part of it, too. */
+/* Devices of a node share its state folder. Where only the folder keeps a plan from being made,
+ * each of them is held to its part of it, too. */
 enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
                              struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err)
@@ -405,7 +405,7 @@ static enum hsp_status check_host(const struct setup *s, const struct hsp_planne
                        hsp_bytes_figure((double)d->host_bytes).text);
 }
 
-/* What the homes of @plan give each rank, of one state kind, in bytes: by rank, in @arena. */
+/* The bytes that the homes of @plan give each rank, of one state kind: by rank, in @arena. */
 static enum hsp_status find_homes(const struct hsp_graph *g, const struct hsp_plan *plan,
                                   uint32_t elem, struct hsp_arena *arena, const double **ret,
                                   struct hsp_err *err)
@@ -440,8 +440,8 @@ static void show_parts(const struct hsp_plan *p, struct hsp_cost *c)
     }
 }
 
-/* Prices @plan with lengths in place of shares of work: memory and most ops go by positions. So it
- * costs what its total form does. */
+/* Prices @plan with lengths in place of shares of work: memory and most ops go by positions. So its
+ * cost equals that of its total form. */
 static enum hsp_status price_lengths(struct setup *s, const struct hsp_graph *g,
                                      const struct hsp_plan *plan, const uint32_t *device,
                                      struct hsp_cost *ret, struct hsp_err *err)

@@ -1,4 +1,4 @@
-/* The planner: spreads a job over unequal devices.
+/* Spreads a job over unequal devices: the planner.
  *
  * Role:        hspmdd calls it at every change of members, hspmdctl for dry runs.
  * Purity:      pure and deterministic (decision D13): equal input gives an equal plan, byte for
@@ -45,7 +45,7 @@ struct hsp_planned {
     struct hsp_rejected rejected[HSP_MAX_REJECTED];
 };
 
-/* A plan file of `annotations:`, read by whoever has the files. */
+/* A plan file of `annotations:`, read by the holder of the files. */
 struct hsp_plan_text {
     const char *name; /* for messages */
     const char *text;

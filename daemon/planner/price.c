@@ -121,7 +121,7 @@ struct stage_time {
     double transfer; /* of all micro-batches, to the next stage and back */
 };
 
-/* What the chunks of a stage add up to on one rank. */
+/* The sum of the chunks of a stage on one rank. */
 struct rank_sum {
     double base_bytes, act_bytes, home_bytes, comm_bytes, host_bytes;
     double scratch_bytes, wide_bytes, micro_bytes, post_bytes;
@@ -170,7 +170,7 @@ static void price_chunk(const struct pricing *p, const struct hsp_stage_work *ra
     sum->micro_bytes = fmax(sum->micro_bytes, m.micro_bytes);
 }
 
-/* What all members of @o have together, each its group's share. */
+/* The sum over all members of @o, each its group's share. */
 static double shares_of(const struct hsp_stage *o)
 {
     double all = 0, sum = 0;
@@ -206,7 +206,7 @@ static double message_bytes(const struct pricing *p, const struct hsp_stage_work
 {
     const struct hsp_stream *s = &p->plan->streams[rc->stream];
     uint32_t last = s->n_stages - 1, chunks = hsp_stream_chunks(s), gi = rc->stage;
-    bool turns = chunks > 1; /* what the last stage makes goes to the first one again */
+    bool turns = chunks > 1; /* the output of the last stage goes to the first one again */
     double most = 0, inner, share = hsp_stage_shares(&s->stages[gi], member, &inner);
     for (uint32_t c = 0; c < chunks; c++) {
         double out = range[c].w.leaving, in = range[c].entering;
@@ -253,7 +253,7 @@ static double state_home(const struct pricing *p, uint32_t rank, struct rank_sum
                                        : x->home_bytes;
 }
 
-/* Of state: parameters, and what the optimizer has of each. */
+/* Kinds of state: parameters, and the optimizer's values for each. */
 static double kinds_of(const struct hsp_price_in *in)
 {
     return in->train->hyper.optimizer == HSP_OPT_ADAMW ? 3 : 2;
@@ -470,8 +470,8 @@ static double copy_us(const struct pricing *p)
     return worst / 4;
 }
 
-/* Gradients come for what a rank has and does not compute with, and it updates all it has; weights
- * come, and gradients go, for what it only computes with. */
+/* Gradients come for parameters that a rank has and does not compute with, and it updates all it
+ * has; weights come, and gradients go, for parameters that it only computes with. */
 static double homes_us(const struct pricing *p)
 {
     double worst = 0;
@@ -511,7 +511,7 @@ static void finish(struct pricing *p)
     c->keeper_bytes = hsp_sealed_bytes(kinds_of(p->in), all, 1);
 }
 
-/* What the ranks of a node have in its state folder together. */
+/* Adds up the bytes of the ranks of a node in its state folder. */
 static enum hsp_status add_up_nodes(struct pricing *p, struct hsp_arena *arena, struct hsp_err *err)
 {
     uint32_t most = 0;

@@ -48,7 +48,7 @@ static enum hsp_status make_stage(struct hsp_search *s, struct hsp_plan_draft *d
     return HSP_OK;
 }
 
-/* What a stream over @g takes, as far as its share of the batch goes by it. */
+/* The time of a stream over @g, as far as its share of the batch goes by it. */
 static struct hsp_share_dev speed_of(const struct hsp_search *s, const struct hsp_plan_draft *d,
                                      const struct hsp_stage *g, uint32_t n_streams, uint32_t micro)
 {

@@ -1,4 +1,4 @@
-/* See shares.h. */
+/* Computes uneven shares: hands out sequences greedily, and fractions by rounding. */
 #include "daemon/planner/shares.h"
 
 #include <math.h>

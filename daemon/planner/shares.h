@@ -1,4 +1,4 @@
-/* Uneven shares: who computes how many sequences, and which part of a tensor.
+/* Chooses uneven shares: the number of sequences of each device, and its part of a tensor.
  *
  * Role:        used by the planner for streams (whole sequences, exact) and for tensor groups
  *              (fractions over several segments with memory caps, by linear program).
@@ -24,8 +24,8 @@ double hsp_share_us(const struct hsp_share_dev *d, uint32_t n);
 /* Splits @total sequences so that the slowest receiver is as fast as possible; ret[n].
  *
  * Exact: the time of a receiver never falls with its share, so handing out one sequence after the
- * other to who would finish it first is optimal; the start is the continuous optimum rounded down,
- * which such a hand-out passes through. Ties go to the lower index.
+ * other to the device that would finish it first is optimal; the start is the continuous optimum
+ * rounded down, which such a hand-out passes through. Ties go to the lower index.
  * HSP_EINFEASIBLE: the bounds do not allow @total (says which sum). */
 enum hsp_status hsp_shares_minmax(uint32_t n, const struct hsp_share_dev *dev, uint32_t total,
                                   uint32_t *ret, double *ret_us, struct hsp_err *err);

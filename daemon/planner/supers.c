@@ -71,8 +71,8 @@ static double elements_us(const struct hsp_device_desc *d, double bytes, double 
 }
 
 /* Fractions by linear program (two segments: multiplications and memory-bound work, with the
- * members' memory as caps on what they hold), then whole units by largest remainder. A member
- * without a unit is no member: HSP_EINFEASIBLE. */
+ * members' memory as caps on their parts), then whole units by largest remainder. A member without
+ * a unit is no member: HSP_EINFEASIBLE. */
 static enum hsp_status share_units(struct hsp_search *s, const struct hsp_stage_work *all,
                                    struct hsp_super *x)
 {

@@ -82,7 +82,7 @@ static double unit_us(const void *ctx, uint32_t stage, const struct hsp_unit *u)
            at(&c->reduce, n) * part_of(u->kind, again, true, stage == 0);
 }
 
-/* Backward carries the gradients of what forward brought. */
+/* Backward carries the gradients of forward's messages. */
 static double hop_us(const void *ctx, uint32_t from, uint32_t to, const struct hsp_unit *u)
 {
     const struct timing *x = ctx;

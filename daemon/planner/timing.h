@@ -1,4 +1,4 @@
-/* When the stages of a stream do what, by the cost model.
+/* Predicts the times at which the stages of a stream work, by the cost model.
  *
  * Model:  a chunk's compute and all-reduces are those of cost.h, as slow as its slowest member.
  *         Forward is a third of the compute, backward two thirds, one for the gradients of inputs

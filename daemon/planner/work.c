@@ -1,4 +1,4 @@
-/* One pass over the graph for work and cuts, one for what lives when; see work.h. */
+/* Passes over the graph once for work and cuts, and once for the lives of tensors. */
 #include "daemon/planner/work.h"
 
 #include <math.h>
@@ -104,7 +104,8 @@ static bool can_wait(const struct builder *b, const struct hsp_node *n)
     return waits;
 }
 
-/* What gradients of weights read, each tensor once: a zero-bubble schedule keeps it for them. */
+/* The operands of gradients of weights, each tensor once: a zero-bubble schedule keeps it for
+ * them. */
 static void add_deferred(struct builder *b)
 {
     const struct hsp_graph *g = b->g;
@@ -123,7 +124,7 @@ static void add_deferred(struct builder *b)
     }
 }
 
-/* What a device that computes on bf16 in fp32 needs beside the operands. */
+/* The memory beside the operands of a device that computes on bf16 in fp32. */
 static void add_wide(struct builder *b, const struct hsp_node *n)
 {
     struct hsp_layer_work *lw = &b->w->layer[n->layer];
@@ -269,8 +270,8 @@ static bool is_scratch(const struct builder *b, uint32_t tensor)
            !b->is_param_grad[tensor];
 }
 
-/* What is saved, what crosses to the next unit, and the peak of the rest. Scratch lives within one
- * segment: what forward leaves unsaved never meets backward. */
+/* Counts saved tensors, tensors that cross to the next unit, and the peak of the rest. Scratch
+ * lives within one segment: a tensor that forward leaves unsaved never meets backward. */
 static void add_memory(struct builder *b)
 {
     const struct hsp_graph *g = b->g;

@@ -1,4 +1,4 @@
-/* What a model costs, free of devices: work, memory and traffic of each pipeline unit.
+/* Counts the cost of a model, free of devices: work, memory and traffic of each pipeline unit.
  *
  * Role:      made once from the training graph, read by cost.h for every candidate plan.
  * Purity:    pure.
@@ -38,17 +38,17 @@ struct hsp_layer_work {
     double n_products;                           /* those of them that are GEMM-like */
     struct hsp_amount acc_bytes;  /* traffic of gradient accumulation, per micro-batch */
     struct hsp_amount saved;      /* kept from forward to backward */
-    struct hsp_amount scratch;    /* peak of what lives inside one segment */
+    struct hsp_amount scratch;    /* peak of the tensors inside one segment */
     struct hsp_amount deferred;   /* made in backward and read by gradients of weights */
     struct hsp_amount reread;     /* the part of saved that they read */
     struct hsp_amount grad_bytes; /* largest parameter gradient, not per sequence */
     struct hsp_amount keys;       /* keys and values of one attention */
     struct hsp_amount queries;    /* its queries */
     struct hsp_amount param;      /* bytes of the parameters it reads, one copy of their state */
-    struct hsp_amount wide;       /* bf16 operands of one op in fp32: what depends on sequences, */
+    struct hsp_amount wide;       /* bf16 operands of one op in fp32: for sequences, */
     struct hsp_amount wide_param; /* and parameters, not per sequence */
     double n_reduce;              /* all-reduces over the tensor group, per micro-batch */
-    double reduce_bytes;          /* what they carry */
+    double reduce_bytes;          /* the bytes of those */
     double leaving;               /* activations that cross to the next unit, one way */
 };
 
@@ -63,17 +63,17 @@ struct hsp_work {
     struct hsp_layer_work *layer;
     uint32_t n_params;
     struct hsp_param_work *param;
-    double input_bytes; /* what backward reads of the data */
+    double input_bytes; /* data that backward reads */
     uint32_t elem;      /* bytes of an element of state, of gradients of parameters */
     uint32_t use_elem;  /* of activations, and of parameters where they are used */
     enum hsp_rate rate; /* of products */
-    bool recompute;     /* stages keep only what enters each unit, and compute it twice */
-    bool offload;       /* what they keep waits in the host's memory */
+    bool recompute;     /* stages keep only the inputs of each unit, and compute it twice */
+    bool offload;       /* kept tensors wait in the host's memory */
     int64_t tp_units;   /* smallest number of grains of any cut family: most members of a group; 0
                          when nothing can be cut */
 };
 
-/* What the products of the model are computed in. */
+/* The rate class of the model's products. */
 enum hsp_rate hsp_work_rate(const struct hsp_graph *g);
 /* @g after hsp_graph_autodiff. HSP_ENOMEM, HSP_EINVAL for a node the catalogue refuses. */
 enum hsp_status hsp_work_make(const struct hsp_graph *g, struct hsp_arena *arena,

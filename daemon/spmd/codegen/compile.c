@@ -126,7 +126,7 @@ static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_st
     return rc;
 }
 
-/* That of @rank; those of smaller ranks are made. */
+/* Makes the program of @rank; those of smaller ranks are made. */
 static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
                                     struct hsp_digest plan_digest, const struct making *all,
                                     struct hsp_err *err)
@@ -217,7 +217,7 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
     return rc;
 }
 
-/* What the plans of one compile share. */
+/* The parts that the plans of one compile share. */
 struct work {
     struct hsp_arena *arena;
     uint32_t channel; /* the next free one */

@@ -43,7 +43,7 @@ static enum hsp_status add_entry(struct builder *b, uint32_t piece, uint32_t mic
     return HSP_OK;
 }
 
-/* What is due for other streams before time @at: also what is at that time, but not behind it. */
+/* Adds the work due for other streams up to time @at: also work at that time, but not behind it. */
 static enum hsp_status visit_until(struct builder *b, double at)
 {
     const struct hsp_agenda *a = b->agenda;

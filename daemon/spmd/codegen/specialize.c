@@ -9,7 +9,7 @@
 #include "proto/base/size.h"
 #include "proto/layout/box.h"
 
-/* The member's numbers for what its mould leaves open. */
+/* The member's numbers for the open places of its mould. */
 struct binder {
     struct hsp_compiler *c;
     const struct hsp_stagecode *s;
@@ -25,7 +25,7 @@ static const struct hsp_value *value_of(const struct binder *m, uint32_t t)
     return &m->s->value[m->code.value[m->mould->value_of[t]]];
 }
 
-/* By parameter, kind, box: whatever the program, the same state is in the same order. */
+/* By parameter, kind, box: in every program, the same state is in the same order. */
 static int by_state(const void *a, const void *b, void *ctx)
 {
     const struct hsp_state_bind *x = a, *y = b;

@@ -2,7 +2,7 @@
  * memory and schedules.
  *
  * Tensors are numbered by first use in program order, symbols by first use in tensors and origins.
- * Two extents are one symbol when they are the same global extent under the same cut, whatever the
+ * Two extents are one symbol when they are the same global extent under the same cut, with any
  * shares, so stages of equal structure have equal templates.
  *
  * Example: shares [2, 1] and [3, 1] of one weight give the same template; the bindings have 43 and

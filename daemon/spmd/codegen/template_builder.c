@@ -1,5 +1,5 @@
-/* See template_builder.h. The maker sees the steps of hsp_member_code, as run_step gives them, and
- * of their values only what print_value prints; so does the key. */
+/* Builds templates and their keys. The maker sees the steps of hsp_member_code, as run_step gives
+ * them, and of their values only the fields that print_value prints; so does the key. */
 #include "daemon/spmd/codegen/template_builder.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "proto/base/vec.h"
 #include "proto/program/template_codec.h"
 
-/* What a symbol stands for. */
+/* The meaning of a symbol. */
 struct sym_key {
     int64_t extent; /* global */
     uint32_t cut, split;
@@ -18,7 +18,7 @@ struct sym_key {
 _Static_assert(HSP_N_PARTS *HSP_MAX_CHUNKS <= HSP_MAX_SEGMENTS, "every part becomes a segment");
 enum { BATCH = -1, FIXED_BATCH = -2 }; /* extents of a dim that is the micro-batch */
 
-/* ---- what a member runs ---- */
+/* ---- the steps of a member ---- */
 
 static bool here(const struct hsp_member_code *x, uint32_t value)
 {
@@ -57,7 +57,7 @@ static bool trim(const struct hsp_member_code *x, struct hsp_step *st)
 
 enum run { RUN_NOT, RUN_STEP, RUN_PASS };
 
-/* What this member does for step @from, in *ret; RUN_PASS: nothing but pass its first operands on.
+/* The work of this member for step @from, in *ret; RUN_PASS: only passes its first operands on.
  */
 static enum run run_step(const struct hsp_member_code *x, const struct hsp_step *from,
                          struct hsp_step *ret)
@@ -215,7 +215,7 @@ static enum hsp_status get_tensor(struct maker *m, uint32_t value, uint32_t *ret
 static void add_reshard(struct maker *m, struct hsp_instr *i)
 {
     i->arg = m->t.n_reshards++;
-    if (i->n_out == 0) { /* it only sends: the output is never written */
+    if (i->n_out == 0) { /* a sender: the output is never written */
         i->n_out = 1;
         i->out[0] = i->in[0];
     }
@@ -400,7 +400,7 @@ enum hsp_status hsp_mould_make(const struct hsp_compiler *c, const struct hsp_me
 
 /* ---- keys ---- */
 
-/* The first word of a record says what it is; steps have neither bit. */
+/* The first word of a record holds its kind; steps have neither bit. */
 #define VALUE (UINT64_C(1) << 63)
 #define PART  (UINT64_C(1) << 62)
 

@@ -49,7 +49,7 @@ struct hsp_mould {
 
 /* The moulds of one compile; zero-initialise. */
 struct hsp_moulds {
-    struct hsp_mould *of; /* [n], owned: free(); what they point to is in the compile's arena */
+    struct hsp_mould *of; /* [n], owned: free(); their targets are in the compile's arena */
     size_t n, cap;
     struct hsp_template_count count;
 };

@@ -22,7 +22,7 @@ struct hsp_templates *hsp_templates_new(void);                     /* NULL witho
 struct hsp_templates *hsp_templates_free(struct hsp_templates *k); /* NULL allowed; returns NULL */
 struct hsp_template_count {
     uint32_t made, kept; /* different templates: new ones; those that were there */
-    bool stored;         /* they are there for the next compile; else memory was short */
+    bool stored;         /* templates are there for the next compile; else memory was short */
 };
 /* Counts of the last compile that succeeded. */
 struct hsp_template_count hsp_templates_count(const struct hsp_templates *k);

@@ -187,7 +187,7 @@ static enum hsp_status square_part(struct hsp_compiler *c, struct hsp_stagecode 
     return rc == HSP_OK ? square(c, s, param, v, j, err) : rc;
 }
 
-/* Squares of what member @j owns of one slot of a home: all of the box, or parts of it. */
+/* Squares of the part that member @j owns of one slot of a home: all of the box, or parts of it. */
 static enum hsp_status square_slot(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
                                    uint32_t grad, uint32_t j, const struct hsp_box *box,
                                    struct hsp_box *own, uint32_t n_own, struct hsp_err *err)

@@ -86,7 +86,7 @@ static enum hsp_status check_documents(const struct hsp_compiler *c, struct hsp_
 }
 
 /* The validation list in proportion to training. A stream that cuts its micro-batches takes whole
- * ones; what is left goes to one that can take it. */
+ * ones; the rest goes to a stream that can take it. */
 static enum hsp_status share_eval(struct hsp_compiler *c, struct hsp_err *err)
 {
     int64_t w[HSP_MAX_STREAMS], cut[HSP_MAX_STREAMS + 1], left = 0;

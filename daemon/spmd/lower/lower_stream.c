@@ -11,7 +11,7 @@
 #include "daemon/spmd/sharding/activation_rest.h"
 #include "proto/base/check.h"
 
-/* What @v, a sum, becomes where it is needed as a value: complete, as its tensor rests. */
+/* Completes @v, a sum, where it is needed as a value: the result lies as its tensor rests. */
 static enum hsp_status completed(struct hsp_compiler *c, const struct hsp_stagecode *s, uint32_t v,
                                  struct hsp_layout *ret, struct hsp_err *err)
 {
@@ -23,8 +23,8 @@ static enum hsp_status completed(struct hsp_compiler *c, const struct hsp_stagec
                         : rc;
 }
 
-/* Sends the tensor to stage @to, for part @part, from what stage @from has. It leaves in the part
- * that made it. */
+/* Sends the tensor to stage @to, for part @part, from its version on stage @from. It leaves in the
+ * part that made it. */
 static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode *from,
                                    struct hsp_stagecode *to, uint32_t part, uint32_t tensor,
                                    uint32_t *ret, struct hsp_err *err)
@@ -71,8 +71,8 @@ static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode 
     return rc == HSP_OK ? hsp_step_add(to, part, SIZE_MAX, &recv, err) : rc;
 }
 
-/* How stage @s holds @tensor: as its first complete version, which is sent there if need be. What
- * is read rests in the stage's layout, until it is needed in another one. */
+/* The layout of @tensor on stage @s: its first complete version, which is sent there if need be. A
+ * tensor that is read rests in the stage's layout, until it is needed in another one. */
 static enum hsp_status held(struct hsp_compiler *c, uint32_t stream, struct hsp_stagecode *s,
                             uint32_t part, uint32_t tensor, struct hsp_layout *ret,
                             struct hsp_err *err)

@@ -34,7 +34,7 @@ static bool in_backward(uint32_t part)
     return hsp_part_kind(part) == HSP_PART_BACKWARD || hsp_part_kind(part) == HSP_PART_WGRAD;
 }
 
-/* ---- what is copied ---- */
+/* ---- the tensors to copy ---- */
 
 static enum hsp_status copy_value(struct offload *x, uint32_t value, uint8_t cls,
                                   const char *suffix, uint32_t *ret)
@@ -66,7 +66,7 @@ static void find_makers(struct offload *x)
     }
 }
 
-/* Makes the copies in host memory of what @part, of Backward, reads. */
+/* Makes the copies in host memory of the tensors that @part, of Backward, reads. */
 static enum hsp_status find_read(struct offload *x, uint32_t part)
 {
     enum hsp_status rc = HSP_OK;
@@ -96,7 +96,7 @@ static int by_place(const void *a, const void *b)
     return p->value < q->value ? -1 : p->value > q->value;
 }
 
-/* Lists what is copied in @part: of Forward, out of it; of Backward, into it. */
+/* Lists the copies in @part: of Forward, to the host; of Backward, to the device. */
 static void find_transits(struct offload *x, uint32_t part)
 {
     const struct hsp_code *code = &x->s->part[part];
@@ -219,7 +219,7 @@ enum hsp_status hsp_offload_stage(struct hsp_compiler *c, struct hsp_stagecode *
         }
     }
     if (rc == HSP_OK) {
-        hsp_parts_mark(s); /* what is on the device belongs to one part now */
+        hsp_parts_mark(s); /* a tensor on the device belongs to one part now */
     }
     free(x.maker);
     free(x.host);

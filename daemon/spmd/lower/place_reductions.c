@@ -1,5 +1,5 @@
-/* The sums of a stream, who may take them on, and what completing them costs: layouts of all
- * tensors as they are when every sum goes as far as it can. */
+/* Finds the sums of a stream, the ops that may take them on, and the cost of completing them:
+ * layouts of all tensors as they are when every sum goes as far as it can. */
 #include "daemon/spmd/lower/place_reductions.h"
 
 #include <stdlib.h>
@@ -84,8 +84,8 @@ static enum hsp_status add_use(struct placing *x, uint32_t tensor, uint32_t op, 
     return HSP_OK;
 }
 
-/* Notes who reads the sums among the operands of @node. *ret_taken: tiers of the sum it may take
- * on. */
+/* Notes the readers of the sums among the operands of @node. *ret_taken: tiers of the sum it may
+ * take on. */
 static enum hsp_status read_sums(struct placing *x, uint32_t node, const struct hsp_layout *in,
                                  const struct hsp_layout *need, uint8_t *ret_taken,
                                  struct hsp_err *err)
@@ -110,7 +110,7 @@ static enum hsp_status read_sums(struct placing *x, uint32_t node, const struct 
     return rc;
 }
 
-/* Attention by blocks adds up what it makes of each block: results are held as the operands are. */
+/* Attention by blocks adds up its result of each block: results are held as the operands are. */
 static void settle_ring(const struct hsp_node *n, const struct hsp_layout *in,
                         struct hsp_deduced *d)
 {

@@ -50,7 +50,7 @@ static void find_makers(struct again *a, uint32_t chunk)
     }
 }
 
-/* What crosses between units is kept. */
+/* Keeps the tensors that cross between units. */
 static void keep_crossing(struct again *a, uint32_t chunk)
 {
     const struct hsp_code *f = forward_of(a, chunk);

@@ -272,7 +272,7 @@ struct gradients {
     const struct hsp_step *whole;
 };
 
-/* Adds @part, the gradient @o of @round, to what there is. */
+/* Adds @part, the gradient @o of @round, to the sum so far. */
 static enum hsp_status add_gradient(struct ring *r, struct gradients *g, uint8_t o, uint32_t round,
                                     uint32_t part)
 {
@@ -320,7 +320,7 @@ static enum hsp_status start_gradients(struct ring *r, struct gradients *g)
     return rc;
 }
 
-/* One round; what the round before sent back comes while this one computes. */
+/* Runs one round; the gradients that the round before sent back come while this one computes. */
 static enum hsp_status backward_round(struct ring *r, struct gradients *g, uint32_t round)
 {
     struct hsp_layout at[3] = {r->d->out[0]};

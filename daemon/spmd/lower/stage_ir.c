@@ -220,7 +220,7 @@ static enum hsp_status new_reshard(struct hsp_compiler *c, const struct hsp_resh
     return HSP_OK;
 }
 
-/* What it is called; of a Reshard in several pairs of covers each name once. */
+/* Names a Reshard; of one in several pairs of covers each name once. */
 static enum hsp_status name_reshard(struct hsp_compiler *c, const struct hsp_cover *src,
                                     const struct hsp_cover *dst, struct hsp_reshard *r,
                                     struct hsp_err *err)

@@ -77,8 +77,8 @@ bool hsp_tensor_is_read(const struct hsp_compiler *c, uint32_t tensor)
     return kind == HSP_TENSOR_INPUT || kind == HSP_TENSOR_SEED;
 }
 
-/* A sum that is to be cut where it is not and whole where it is cut: who adds some part would get
- * none of it, so that it is completed first. */
+/* A sum that is to be cut where it is whole and whole where it is cut: a rank that adds some part
+ * would get none of it, so the sum is completed first. */
 static bool crosswise(const struct hsp_layout *have, const struct hsp_layout *at)
 {
     bool cut = false, uncut = false;

@@ -16,7 +16,7 @@ struct given {
     uint32_t param, value;
 };
 
-/* What a stage got of a gradient, and where it is added. */
+/* A stage's part of a gradient, and the place of its addition. */
 struct taken {
     uint32_t stage, value, acc;
 };
@@ -113,7 +113,7 @@ static enum hsp_status add_use(struct gatherer *x, uint32_t unit, uint32_t param
                           : hsp_param_no_memory(c, param, x->err);
 }
 
-/* @use: what the stage gathers it into. */
+/* @use: the layout into which the stage gathers it. */
 static enum hsp_status gather_slot(struct gatherer *x, uint32_t meets, uint32_t param,
                                    uint32_t slot, const struct hsp_cover *uses, uint32_t use)
 {
@@ -164,7 +164,7 @@ static enum hsp_status gather_unit(struct gatherer *x, uint32_t unit)
     return rc;
 }
 
-/* What is gathered when run @run begins: for the next one; when the part begins, for its first two.
+/* Gathers when run @run begins: for the next run; when the part begins, for its first two.
  */
 static enum hsp_status gather_ahead(struct gatherer *x, uint32_t run)
 {
@@ -193,7 +193,7 @@ static enum hsp_status add_like_home(struct gatherer *x, struct hsp_stagecode *s
                           : hsp_param_no_memory(x->c, param, x->err);
 }
 
-/* The part of stage @stage in a reduction to @slot of gradient @grad of x->s: what it gets of it is
+/* The part of stage @stage in a reduction to @slot of gradient @grad of x->s: the received part is
  * added later. */
 static enum hsp_status take_grad(struct gatherer *x, uint32_t stage, uint32_t meets, uint32_t param,
                                  uint32_t slot, uint32_t reshard, uint32_t grad)
@@ -245,7 +245,7 @@ static enum hsp_status reduce_grad(struct gatherer *x, uint32_t meets, const str
     return rc;
 }
 
-/* Adds up what @t says. */
+/* Adds up as @t says. */
 static enum hsp_status add_up(struct gatherer *x, const struct taken *t, uint32_t meets)
 {
     bool mine = t->stage == x->stage;
@@ -258,7 +258,7 @@ static enum hsp_status add_up(struct gatherer *x, const struct taken *t, uint32_
                         &st, x->err);
 }
 
-/* Adds up what this stage got in the reduction before the last. */
+/* Adds up the part that this stage received in the reduction before the last. */
 static enum hsp_status add_due(struct gatherer *x)
 {
     enum hsp_status rc = HSP_OK;
@@ -273,8 +273,8 @@ static enum hsp_status add_due(struct gatherer *x)
     return rc;
 }
 
-/* Reduces all gradients of the unit that has ended. Other streams add up at once what they get;
- * they come to it later anyway. */
+/* Reduces all gradients of the unit that has ended. Other streams add up their received parts at
+ * once; they come to it later anyway. */
 static enum hsp_status reduce_unit(struct gatherer *x)
 {
     uint32_t meets = 0;
@@ -390,8 +390,8 @@ static void find_reads(struct gatherer *x, const struct hsp_code *code)
     }
 }
 
-/* The step as it becomes: with what was gathered in place of the use; a gradient waits for the end
- * of its unit. */
+/* The changed step: with the gathered tensor in place of the use; a gradient waits for the end of
+ * its unit. */
 static enum hsp_status rewrite_step(struct gatherer *x, const struct hsp_code *old, size_t i,
                                     uint32_t meets)
 {
@@ -414,8 +414,8 @@ static enum hsp_status rewrite_step(struct gatherer *x, const struct hsp_code *o
     return hsp_step_add(x->s, x->part, SIZE_MAX, &st, x->err);
 }
 
-/* Run @run begins: what moves at its seam with the one before. Where nothing does its first step is
- * a meeting of its own, so that no piece has steps of both and waits for what the later one needs.
+/* Run @run begins: the moves at its seam with the one before. Where nothing moves its first step is
+ * a meeting of its own, so that no piece has steps of both and waits for the later one's operands.
  */
 static enum hsp_status begin_run(struct gatherer *x, uint32_t run, uint32_t *ret_meets)
 {

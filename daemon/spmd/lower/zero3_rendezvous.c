@@ -76,8 +76,8 @@ double hsp_meeting_at(const struct hsp_meeting *m, const struct hsp_spell *spell
 
 /* ---- agendas ---- */
 
-/* Whether others take what is given at the next meeting of the stage, so that it gets there while a
- * unit computes. */
+/* True when others take the tensor given at the next meeting of the stage, so that it gets there
+ * while a unit computes. */
 static bool is_late(const struct hsp_meeting *m)
 {
     return m->gives && m->at + 1 < m->of;
@@ -131,7 +131,7 @@ static int by_time(const void *a, const void *b)
         return x->after ? 1 : -1;
     }
     if (x->takes != y->takes) {
-        return x->takes ? 1 : -1; /* who waits for what is sent here does not wait for this rank */
+        return x->takes ? 1 : -1; /* a receiver of data sent here does not wait for this rank */
     }
     return x->first < y->first ? -1 : x->first > y->first;
 }

@@ -106,7 +106,7 @@ static uint32_t index_of(const uint32_t *list, uint32_t n, uint32_t rank)
     return (uint32_t)(at - list);
 }
 
-/* The group of a P2P move: everyone who sends or receives. */
+/* The group of a P2P move: every sender and receiver. */
 static enum hsp_status p2p_ranks(struct hsp_move_draft *d, struct hsp_err *err)
 {
     bool member[HSP_MAX_RANKS] = {false};

@@ -10,7 +10,7 @@ struct pricing {
     const struct hsp_rank_links *links;
     const struct hsp_move *m;
     double out[HSP_MAX_RANKS], in[HSP_MAX_RANKS]; /* us of the move at hand, by member */
-    double after_us;                              /* of what follows its other messages */
+    double after_us;                              /* of the moves behind its other messages */
     double latency_us;                            /* of its longest link */
 };
 

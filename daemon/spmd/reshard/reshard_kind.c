@@ -119,9 +119,9 @@ static enum hsp_status make_parts(struct finder *f)
     return HSP_OK;
 }
 
-/* ---- what a part is ---- */
+/* ---- the kind of a part ---- */
 
-/* What its cells have in common. H, R: holders and receivers among its ranks. */
+/* The common traits of its cells. H, R: holders and receivers among its ranks. */
 struct look {
     struct hsp_rank_set ranks, src, dst; /* all; that hold something used; that receive */
     bool sum, sent;                      /* some cell is a sum; some other cell is sent */
@@ -272,7 +272,7 @@ static enum hsp_method exchange(const struct finder *f, const struct look *x)
     return HSP_METHOD_BSR;
 }
 
-/* What brings sums to receivers that do not make them, and other cells to theirs. */
+/* The method that brings sums to other receivers, and other cells to theirs. */
 static enum hsp_method then(const struct look *x)
 {
     bool among = hsp_set_inside(&x->dst, &x->src), alike = x->like_s && x->like_r;

@@ -1,6 +1,6 @@
 /* Names Reshards as people and planners do (all-reduce, all-gather, batched send-receive ...).
  *
- * Names are recognised on covers (HSPMD 3.1 and 3.3 without DG/DS unions), whatever the order of
+ * Names are recognised on covers (HSPMD 3.1 and 3.3 without DG/DS unions), for any order of
  * members. Ranks that exchange something form a part; of each part, with H the holders and R the
  * receivers of a cell among its ranks:
  *   identity, slice      one rank, which keeps its box or a piece of it

@@ -63,7 +63,7 @@ struct hsp_inputs {
 struct hsp_moves {
     uint32_t n;
     struct hsp_move *move; /* channel = first_channel + index; src: HSP_MOVE_FROM_OUT or 0;
-                              reduce: of the source, whatever the kind */
+                              reduce: of the source, for every kind */
     /* [n] or NULL: for each member of the move its src, HSP_MOVE_SUM: all inputs that hold the
      * cell; NULL: HSP_MOVE_SUM for all members. */
     uint8_t **pick;

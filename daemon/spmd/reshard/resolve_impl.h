@@ -14,7 +14,7 @@
 struct hsp_holder {
     uint32_t rank, addend;
     uint8_t input;   /* of the rank's instruction; the first that holds it */
-    uint8_t n_items; /* items of the rank that hold the cell, of whatever addend */
+    uint8_t n_items; /* items of the rank that hold the cell, of any addend */
 };
 
 /* A cell with one value to bring to its receivers; the lists are parts of hold and recv below. */

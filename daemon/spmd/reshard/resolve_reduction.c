@@ -116,7 +116,7 @@ static void make_group(const struct hsp_resolver *r, const struct hsp_move_task 
 }
 
 /* Where a rank holds several addends: each gives all of them, or one. Ranks that hold most come
- * first, with all; what is left is given by ranks that give nothing yet, receivers first. */
+ * first, with all; the rest is given by ranks that give nothing yet, receivers first. */
 struct assignment {
     const struct hsp_resolver *r;
     const struct hsp_move_task *t;
@@ -211,7 +211,7 @@ static enum hsp_status assign(const struct hsp_resolver *r, const struct hsp_mov
                     "ranks hold several addends of a cell, none of which can be given alone");
 }
 
-/* The member of @g that makes the sum for receiver @to: what comes in is near, then what goes out.
+/* The member of @g that makes the sum for receiver @to: incoming data is near, then outgoing data.
  */
 static uint32_t best_root(const struct hsp_resolver *r, const struct group *g, const bool *may,
                           uint32_t to)
@@ -255,7 +255,7 @@ static enum hsp_status sum_alone(struct hsp_resolver *r, const struct hsp_move_t
     return rc;
 }
 
-/* Nobody who adds receives: one makes the sum and hands it to the nearest receiver. */
+/* No adder receives: one makes the sum and hands it to the nearest receiver. */
 static enum hsp_status sum_and_send(struct hsp_resolver *r, const struct hsp_move_task *t,
                                     struct group *g, bool *has, struct hsp_err *err)
 {

@@ -50,8 +50,8 @@ static bool same_kind(const struct hsp_move *a, const struct hsp_move *b)
 
 /* ---- neighbours ---- */
 
-/* Whether Reshard @k of @p reads what one from @first on writes. Memory of other tensors need not
- * be looked at: what is read later is in use, so nobody else lies there. */
+/* True when Reshard @k of @p reads a tensor that one from @first on writes. Memory of other tensors
+ * need not be looked at: a tensor that is read later is in use, so nobody else lies there. */
 static bool reads_made(const struct joining *x, const struct hsp_program *p, uint32_t k,
                        uint32_t first)
 {
@@ -88,7 +88,7 @@ static uint32_t most_tensors(const struct joining *x)
     return most;
 }
 
-/* What a rank says of its collective @m, whose neighbour is @before. */
+/* Notes the properties of a rank's collective @m, whose neighbour is @before. */
 static void note(struct joining *x, const struct hsp_move *m, const struct hsp_move *before)
 {
     struct collective *c = &x->c[1 + m->channel];

@@ -12,8 +12,9 @@
 
 enum hsp_sched_of { HSP_OF_TRAIN, HSP_OF_EVAL, HSP_OF_EARLY }; /* schedules of a binding */
 
-/* The schedules @which of all ranks; of a rank without an early one, train. HSP_EINVAL: some rank never finishes (message names the first
- * one and the missing event), or ranks run a move different numbers of times. HSP_ENOMEM. */
+/* The schedules @which of all ranks; of a rank without an early one, train. HSP_EINVAL: some rank
+ * never finishes (message names the first one and the missing event), or ranks run a move different
+ * numbers of times. HSP_ENOMEM. */
 enum hsp_status hsp_deadlock_check(const struct hsp_program *programs, uint32_t n,
                                    enum hsp_sched_of which, struct hsp_err *err);
 

@@ -65,8 +65,8 @@ static uint32_t sum_entry(const struct early *x)
     return k;
 }
 
-/* The compute entries that may run beside sums: behind what the last communication before them
- * waits for, and before those that wait for the sums. */
+/* The compute entries that may run beside sums: behind the entries for which the last communication
+ * before the sums waits, and before the entries that wait for the sums. */
 static bool find_tail(struct early *x)
 {
     const struct hsp_sched *s = &x->p->bind.train;

@@ -19,7 +19,8 @@
 #define HSP_EARLY_SUMS_H
 #include "proto/program/program.h"
 
-/* The piece that begins with the sums of gradients, *ret_n Reshards; the vote may stand behind them.
+/* The piece that begins with the sums of gradients, *ret_n Reshards; the vote may stand behind
+ * them.
  * UINT32_MAX: there is none, or pieces for other streams stand between those of backward (zero 3).
  */
 uint32_t hsp_sum_piece(const struct hsp_template *t, uint32_t *ret_n);

@@ -35,7 +35,7 @@ static enum hsp_status grow_to(int64_t *top, const struct hsp_tensor_bind *t, st
     return HSP_OK;
 }
 
-/* State in the order of the binding's table, which does not depend on what a program reads first:
+/* State in the order of the binding's table, which does not depend on the program's first reads:
  * all plans of a pool find it in the same place. */
 static enum hsp_status stack_state(struct hsp_program *p, int64_t *top, struct hsp_err *err)
 {
@@ -130,8 +130,8 @@ static int64_t cell_elements(const struct hsp_cell *c, int64_t batch)
     return hsp_box_count(&b);
 }
 
-/* Bytes of a move on this rank: packed to leave, packed as they came, and what the transport keeps
- * of messages. */
+/* Bytes of a move on this rank: packed to leave, packed as they came, and the transport's copies of
+ * messages. */
 struct packed {
     int64_t out, in, kept;
 };
@@ -263,7 +263,7 @@ static enum hsp_status lay_serve(struct layout *x, int64_t *top, struct hsp_err 
     return rc;
 }
 
-/* Sums of gradients that are made while backward goes on are apart from what backward uses. */
+/* Keeps sums of gradients that are made during backward apart from backward's own memory. */
 static enum hsp_status lay_sums(struct layout *x, int64_t *top, struct hsp_err *err)
 {
     uint32_t n, piece = hsp_sum_piece(&x->p->tpl, &n);

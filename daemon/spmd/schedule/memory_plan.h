@@ -18,13 +18,14 @@
 #include "proto/program/program.h"
 
 /* @early: sums of gradients get memory of their own, that they may begin during backward
- * (early_sums.h). Fills offset of each tensor, memory_bytes, host_bytes, state_bytes and comm_bytes of @p.
+ * (early_sums.h). Fills offset of each tensor, memory_bytes, host_bytes, state_bytes and comm_bytes
+ * of @p.
  * HSP_ELIMIT: more than 2^62 bytes; HSP_ENOMEM. */
 enum hsp_status hsp_memory_assign(struct hsp_program *p, bool early, struct hsp_err *err);
 /* comm_bytes of the binding of @p with its moves: a buffer to pack messages that leave and one for
- * messages that come, each for its largest move or bucket, in bytes of the type that travels; and once more
- * the largest messages of one move, of which the transport keeps a copy (a send never waits; a
- * message that comes early waits). */
+ * messages that come, each for its largest move or bucket, in bytes of the type that travels; and
+ * once more the largest messages of one move, of which the transport keeps a copy (a send never
+ * waits; a message that comes early waits). */
 int64_t hsp_memory_comm(const struct hsp_program *p);
 /* Bytes of all cells of move @m of instruction @instr, for the largest micro-batch. */
 int64_t hsp_memory_of_move(const struct hsp_program *p, uint32_t instr, const struct hsp_move *m);

@@ -113,7 +113,7 @@ static bool make_ranges(struct hsp_waits *w, size_t n_slots)
     return true;
 }
 
-/* ---- what pieces touch ---- */
+/* ---- the memory that pieces touch ---- */
 
 /* @seen[tensor]: 1 + its touch in the running piece, valid when that is of this piece. */
 static void add_touch(struct hsp_waits *w, uint32_t *n, uint32_t from, uint32_t *seen,
@@ -245,7 +245,7 @@ static struct range range_of(const struct hsp_waits *w, uint32_t tensor, uint32_
     return w->range[w->first_slot[tensor] + slot];
 }
 
-/* Entry @number of @queue touches what @t says: the wait is @wait or more. */
+/* Entry @number of @queue touches the memory @t: the wait is @wait or more. */
 static uint32_t note_touch(struct hsp_waits *w, int queue, const struct touch *t, uint32_t micro,
                            uint32_t number, uint32_t wait)
 {

@@ -25,13 +25,13 @@ static bool is_backward(const struct hsp_unit *u)
     return u->kind == HSP_SEG_BACKWARD || u->kind == HSP_SEG_INPUT_GRAD;
 }
 
-/* When stage @stage has what @u needs from another unit; -1: not yet. */
+/* The time at which stage @stage has the inputs of @u from another unit; -1: not yet. */
 static double ready_us(const struct clockwork *x, uint32_t stage, const struct hsp_unit *u)
 {
     uint32_t n = x->s->n_stages, place = u->chunk * n + stage;
     bool back = is_backward(u);
     if (u->kind == HSP_SEG_WEIGHT_GRAD || place == (back ? x->chain - 1 : 0)) {
-        return 0; /* what it needs is earlier in the order of its own stage */
+        return 0; /* its inputs are earlier in the order of its own stage */
     }
     place = back ? place + 1 : place - 1;
     struct hsp_unit before = {.kind = u->kind, .chunk = place / n, .micro = u->micro};

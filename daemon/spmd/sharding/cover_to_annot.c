@@ -193,7 +193,7 @@ static struct hsp_annot *take_way(struct builder *b, const struct hsp_box *p,
 }
 
 /* Copies of cuts along one dim each: every position is left as often as it is reached, so any way
- * from the first to the last position that takes what comes next leaves such ways behind. */
+ * from the first to the last position that takes the next item leaves such ways behind. */
 static struct hsp_annot *try_copies(struct builder *b, const struct hsp_box *p, struct hsp_held *it,
                                     uint32_t n)
 {

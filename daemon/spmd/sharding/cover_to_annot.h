@@ -11,7 +11,7 @@
 #include "proto/layout/annot.h"
 
 /* A tree whose cover is @c, or *ret = NULL. @c as made, not normalised: equal addends have equal
- * names whatever their boxes. HSP_ENOMEM. */
+ * names in all boxes. HSP_ENOMEM. */
 enum hsp_status hsp_annot_of_cover(const struct hsp_cover *c, struct hsp_arena *arena,
                                    struct hsp_annot **ret, struct hsp_err *err);
 

@@ -5,7 +5,7 @@
 
 #include "proto/base/check.h"
 
-/* What is cut in one tier while an op is deduced. */
+/* The cuts of one tier while an op is deduced. */
 struct keep {
     int rank; /* 0: nothing is cut; else how much its axis wants to stay */
     uint8_t axis;
@@ -185,7 +185,7 @@ static struct keep choose(const struct ded *c, bool over)
     return best;
 }
 
-/* Rule 3 for one tier, and what rule 2 says of it. */
+/* Rule 3 for one tier, and its answer by rule 2. */
 static enum hsp_status settle_tier(struct ded *c, bool over)
 {
     uint8_t tier = over ? HSP_OVER_GROUPS : HSP_IN_GROUPS;

@@ -104,7 +104,7 @@ static enum hsp_status check_tiers(const struct finder *f, uint32_t param,
     return rc;
 }
 
-/* What the annotation of @param says; initialised here. */
+/* The cover that the annotation of @param states; initialised here. */
 static enum hsp_status stated_cover(const struct finder *f, uint32_t param, struct hsp_cover *ret)
 {
     const struct hsp_param *p = &f->g->params[param];
@@ -220,8 +220,8 @@ static enum hsp_status place_ends(struct finder *f, uint32_t si)
     struct members *at = &f->at[(size_t)si * units];
     at[0] = at[0].n == 0 ? at[1] : at[0];
     at[units - 1] = at[units - 1].n == 0 ? at[units - 2] : at[units - 1];
-    for (uint32_t i = 1; i <= units;
-         i++) { /* blocks first: what one lacks, the ends beside it do */
+    /* blocks first: an end lacks an annotation only where the block beside it does, too */
+    for (uint32_t i = 1; i <= units; i++) {
         if (at[i % units].n == 0) {
             return hsp_err_set(f->err, HSP_EINVAL, 0, "annotations: none is of a parameter of %s",
                                unit_name(f, i % units));
@@ -352,7 +352,7 @@ static enum hsp_status uncut_groups(const struct finder *f, const struct members
     return HSP_OK;
 }
 
-/* What the batch says of the stage, and its groups. */
+/* The statements of the batch about the stage, and its groups. */
 static enum hsp_status make_stage(const struct finder *f, uint32_t si, uint32_t ti,
                                   const struct members *m, const uint32_t *stage_of,
                                   struct hsp_stage *s)
@@ -500,7 +500,7 @@ static enum hsp_status find_stages(struct finder *f, uint32_t si)
     return rc;
 }
 
-/* ---- what was found against what was said ---- */
+/* ---- found facts against stated ones ---- */
 
 static enum hsp_status used_cover(const struct finder *f, uint32_t param, struct hsp_cover *ret)
 {

@@ -51,7 +51,7 @@ static enum hsp_status list_users(const struct hsp_graph *g, const struct hsp_pl
     return HSP_OK;
 }
 
-/* Users in the order of what they use. */
+/* Users in the order of their uses. */
 static int by_place(const void *a, const void *b)
 {
     const struct user *x = a, *y = b;
@@ -80,7 +80,7 @@ static int64_t clamp_cut(const struct user *u, uint32_t n, uint32_t i, uint8_t d
 }
 
 /* One part of the parameter for each user that has something of it. Where tensor parallelism cuts
- * the parameter, a user's part is a part of its use, so that it adds what it keeps (a gradient is
+ * the parameter, a user's part is a part of its use, so that it adds its own part (a gradient is
  * then reduced to members of the group that made it); other parameters are cut along their longest
  * dim. */
 static enum hsp_status cut_home(const struct hsp_box *whole, struct user *u, uint32_t n,

@@ -73,7 +73,7 @@ static bool is_of_param(const struct checker *x, const struct hsp_value *v)
     return v->param != HSP_NONE || (v->tensor != HSP_NONE && x->c->grad_of[v->tensor] != HSP_NONE);
 }
 
-/* Traffic with homes: what it moves is a parameter, or a gradient of one. */
+/* Traffic with homes: it moves a parameter, or a gradient of one. */
 static bool of_home(const struct checker *x, const struct hsp_stagecode *s,
                     const struct hsp_step *st)
 {

@@ -47,7 +47,7 @@ static void put_name(const char *name, uint32_t i, struct hsp_buf *out)
     }
 }
 
-/* ---- what lines say ---- */
+/* ---- the meaning of lines ---- */
 
 static void put_reshard_key(const struct hsp_plan_reshard *r, uint32_t i, struct hsp_buf *out)
 {
@@ -194,7 +194,7 @@ static int by_key_and_rest(const void *a, const void *b)
     return x->rest.lo < y->rest.lo ? -1 : x->rest.lo > y->rest.lo;
 }
 
-/* Marks what only one side says. */
+/* Marks the lines that only one side has. */
 static void match(struct side *a, struct side *b)
 {
     uint32_t i = 0, k = 0;
@@ -248,7 +248,7 @@ static enum hsp_status say_both(struct checker *x, const struct side *stated,
                        a->key, dots, SIDE_BYTES, left + from, dots, SIDE_BYTES, right + from);
 }
 
-/* The earliest difference: what follows from it may differ too. */
+/* The earliest difference: later ones may follow from it. */
 static enum hsp_status compare(struct checker *x, struct side *stated, struct side *total)
 {
     match(stated, total);

@@ -138,7 +138,7 @@ static enum hsp_status fill_homes(const struct completer *x, struct hsp_plan *p)
         p->homes[i].pattern = run[i].name[0];
         rc = home_tree(x, run[i].line, x->arena, &p->homes[i].home);
     }
-    p->n_rules = 0; /* they have become homes */
+    p->n_rules = 0; /* rules have become homes */
     p->rules = NULL;
     return rc;
 }
@@ -152,7 +152,7 @@ struct naming {
     uint32_t cap;
     struct hsp_map by_text;
     struct hsp_buf text;
-    struct known *known; /* [cap]: what boxes were found to be */
+    struct known *known; /* [cap]: the layouts found for boxes */
     uint32_t n_known;
 };
 
@@ -433,7 +433,7 @@ enum hsp_status hsp_complete_layouts(const struct hsp_compiler *c, struct hsp_ar
     return rc;
 }
 
-/* From a copy of @like, of which is set what to explain. */
+/* From a copy of @like, in which the explanation is set. */
 static enum hsp_status complete_one(const struct hsp_compiler *like, const struct hsp_pool_view *v,
                                     struct hsp_arena *arena, struct hsp_plan *ret,
                                     struct hsp_err *err)

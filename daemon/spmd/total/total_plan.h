@@ -25,7 +25,7 @@ enum hsp_status hsp_plan_explain(const struct hsp_graph *g, const struct hsp_pla
                                  struct hsp_err *err);
 
 /* Digest of the meaning of @p: of its total form without the explanation. Equal digests: the same
- * plan, however it is written. It is the plan_digest of every binding. */
+ * plan in any form. The plan_digest of every binding is this digest. */
 enum hsp_status hsp_plan_digest(const struct hsp_graph *g, const struct hsp_plan *p,
                                 const struct hsp_train_spec *t, struct hsp_digest *ret,
                                 struct hsp_err *err);

@@ -97,7 +97,7 @@ static uint32_t find_in_part(struct lister *x, uint32_t stage, uint32_t part, ui
     return n;
 }
 
-/* What other streams have of a Reshard of this one: its result, where no rank of this one gets any.
+/* Finds results of a Reshard of this stream that other streams have, and no rank of this one.
  */
 static void find_served(struct lister *x, uint32_t stage)
 {
@@ -140,7 +140,7 @@ static uint32_t find_places(struct lister *x, uint32_t *ret)
 
 /* ---- moves ---- */
 
-/* Adds what each rank gives and gets in @m. */
+/* Adds the bytes that each rank gives and gets in @m. */
 static enum hsp_status add_bytes(struct lister *x, const struct hsp_move *m, size_t elem)
 {
     for (uint32_t k = 0; k < m->n_ranks; k++) {
@@ -251,7 +251,7 @@ static enum hsp_status list_reshard(struct lister *x, uint32_t reshard, struct h
 
 /* ---- the list ---- */
 
-/* What a Reshard says apart from its names. */
+/* The fields of a Reshard apart from its names. */
 static enum hsp_status digest_rest(const struct hsp_plan_reshard *r, struct hsp_buf *text,
                                    struct hsp_digest *ret, struct hsp_err *err)
 {

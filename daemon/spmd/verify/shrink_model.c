@@ -25,7 +25,7 @@ struct shrinker {
     struct hsp_err *err;
     bool strict;
     int tries;
-    bool *no_memory; /* an attempt ended for want of memory: what was not found may be there */
+    bool *no_memory; /* an attempt ended for want of memory: a missing size may exist */
 };
 
 /* ---- extents that stay apart ---- */
@@ -105,7 +105,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The k-th length to try for an extent of at least @low: what lies above, then other extents of the
+/* The k-th length to try for an extent of at least @low: the ones above, then other extents of the
  * model, for those that are equal in the job. */
 static int64_t length_to_try(const struct hsp_model_spec *m, int64_t low, int64_t full, int k)
 {
@@ -129,8 +129,8 @@ static bool differ(const int64_t *v, size_t n)
     return true;
 }
 
-/* False: the sizes of heads fall together, whatever lengths are tried with them. (Said by the job's
- * own lengths, when these are extents of their own.) */
+/* False: the sizes of heads fall together under any lengths tried with them. (Said by the job's own
+ * lengths, when these are extents of their own.) */
 static bool heads_apart(const struct shrinker *x, const struct hsp_model_spec *m)
 {
     const struct hsp_model_spec *full = &x->g->spec;
@@ -217,8 +217,8 @@ static bool sequence_alike(const struct shrinker *x, int64_t small)
     return true;
 }
 
-/* Positions of a model for sequences of any length: what they are equal to in the job, else more
- * than the sequence has. */
+/* Positions of a model for sequences of any length: the extent that they equal in the job, else
+ * more than the sequence has. */
 static int64_t small_positions(const struct hsp_model_spec *full, const struct hsp_model_spec *m)
 {
     const int64_t like[][2] = {{0, 0},
@@ -399,8 +399,8 @@ static bool same_templates(const struct shrinker *x, const struct hsp_program_fi
     return true;
 }
 
-/* The unsharded program: one sequence at a time, so that what is summed over the batch can be
- * compared whatever micro-batches the plan has. */
+/* The unsharded program: one sequence at a time, so that sums over the batch can be compared for
+ * any micro-batches of the plan. */
 static enum hsp_status compile_unsharded(const struct hsp_graph *g, const struct hsp_train_spec *t,
                                          struct hsp_arena *arena, struct hsp_program_file *f,
                                          struct hsp_err *err)
@@ -432,7 +432,7 @@ static enum hsp_status try_graph(struct shrinker *x, struct hsp_graph *g, struct
     copy_numbers(x->g, g);
     p.states_uses = p.states_reshards = false;
     p.memory_bytes = NULL;
-    p.max_length = 0; /* of a pool: whatever the small sequence is */
+    p.max_length = 0; /* of a pool: the small sequence of any length */
     enum hsp_status rc = hsp_small_homes(x->g, &x->total, x->units, g, arena, &p, x->err);
     if (rc == HSP_OK) {
         rc = shrink_batch(x, arena, &p, &t);
