@@ -9,6 +9,7 @@
 #include "worker/exec/device_queue.h"
 #include "worker/exec/engine_impl.h"
 #include "worker/exec/interp.h"
+#include "worker/exec/lone_update.h"
 #include "worker/exec/operand.h"
 #include "worker/exec/queues.h"
 #include "worker/exec/read_hash.h"
@@ -67,7 +68,7 @@ static enum hsp_status run_eval(struct hsp_engine *e, struct hsp_err *err)
 
 static enum hsp_status run_train(struct hsp_engine *e, struct hsp_err *err)
 {
-    if (atomic_load(&e->stop) != 0) {
+    if (hsp_engine_stops(e)) {
         return HSP_OK; /* the failure is reported by the step */
     }
     const struct hsp_program *one = e->o.program;
@@ -124,6 +125,7 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
     int64_t from = hsp_clock_ns();
     e->step = step;
     e->voted = e->reads.done = false;
+    atomic_store(&e->finishes, 0);
     e->late_ns = e->compute_ns - e->voted_ns;
     e->voted_ns = 0;
     e->compute_ns = e->wait_ns = e->comm_ns = 0;
@@ -212,7 +214,21 @@ void hsp_engine_retire(struct hsp_engine *e)
     hsp_staging_retire(e);
 }
 
+bool hsp_engine_is_lone(const struct hsp_engine *e)
+{
+    return e->lone;
+}
+
 /* ---- life ---- */
+
+static bool all_lone(const struct hsp_engine_opts *o)
+{
+    bool all = true;
+    for (uint32_t k = 0; k <= o->n_shorter; k++) {
+        all = all && hsp_update_is_lone(program_of(o, k));
+    }
+    return all;
+}
 
 /* What @b has a use for; false: no memory. */
 static bool open_way(const struct hsp_backend *b, const struct hsp_program *p, struct hsp_way *ret)
@@ -470,6 +486,7 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
     use(e, o->program);
     e->corpus = corpus;
     e->n_noop = o->n_noop;
+    e->lone = all_lone(o);
     hsp_pace_init(&e->pace, o->speed, &e->stop);
     e->arena = hsp_arena_new(SHEET_ARENA);
     st = e->arena ? open_memory(e, err) : hsp_err_nomem(err, "sheets");

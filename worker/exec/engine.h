@@ -18,6 +18,9 @@
  *             (I2) after a step returned an error no thread of the engine touches the state any
  *                  more, and every later step fails: close it. The state may be torn: part of it
  *                  version t, part t + 1.
+ *             (I3) of an engine that is lone, behind a vote that passed and hooks that succeeded, an
+ *                  abort or the loss of a peer ends no update: version t + 1 is whole, and told
+ *                  (`sealed`), unless the device or an op fails.
  */
 #ifndef HSP_ENGINE_H
 #define HSP_ENGINE_H
@@ -125,8 +128,11 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
  * device. */
 enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err);
 
-/* Ends the running step and hangs up the hsp_comm; a later step fails with HSP_ECANCELED. */
+/* Ends the running step and hangs up the hsp_comm; a later step fails with HSP_ECANCELED. A step
+ * whose vote has passed fails, too, but of a lone engine the update is done first: I3. */
 void hsp_engine_abort(struct hsp_engine *e);
+/* Whether behind a vote no step needs another rank (lone_update.h). */
+bool hsp_engine_is_lone(const struct hsp_engine *e);
 
 /* Where the running step stands: in the communication queue when an entry of that is under way,
  * else in the compute queue. */

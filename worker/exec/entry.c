@@ -74,7 +74,7 @@ static enum hsp_status run_instrs(struct hsp_engine *e, const struct hsp_sched_e
     enum hsp_status st = HSP_OK;
     bool pacing = false;
     for (uint32_t k = first, n; k < end && st == HSP_OK; k += n) {
-        if (atomic_load(&e->stop) != 0) {
+        if (hsp_engine_stops(e)) {
             st = hsp_err_set(err, HSP_ECANCELED, 0, "step %" PRIu64 " was aborted", e->step);
             break;
         }

@@ -8,6 +8,7 @@ worker_exec_libexec_a_SOURCES = \
   worker/exec/fuse_epilogue.c worker/exec/fuse_epilogue.h \
   worker/exec/fuse_launch.c worker/exec/fuse_launch.h \
   worker/exec/interp.c worker/exec/interp.h \
+  worker/exec/lone_update.c worker/exec/lone_update.h \
   worker/exec/move_cells.c worker/exec/move_cells.h \
   worker/exec/move_group.c worker/exec/move_group.h \
   worker/exec/moves.c worker/exec/moves.h \

@@ -22,12 +22,20 @@ void hsp_engine_fail(struct hsp_engine *e, const struct hsp_err *why)
         e->failure = *why;
     }
     atomic_store(&e->stop, 1);
+    atomic_store(&e->finishes, 0);
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
     e->o.comm->ops->abort(e->o.comm);
     if (e->o.direct != NULL) {
         e->o.direct->ops->abort(e->o.direct);
     }
+}
+
+/* Whether the other queue may still come to what this one waits for. Under the lock: behind a vote
+ * that passes an abort counts no more. */
+static bool may_go_on(const struct hsp_engine *e)
+{
+    return e->votes || !hsp_engine_stops(e);
 }
 
 /* Waits until the other queue was given @count entries; then an entry of this one is under way.
@@ -37,14 +45,14 @@ static bool wait_for(struct hsp_engine *e, enum hsp_queue other, uint32_t count,
 {
     enum hsp_queue q = other == HSP_QUEUE_COMM ? HSP_QUEUE_COMPUTE : HSP_QUEUE_COMM;
     (void)pthread_mutex_lock(&e->lock);
-    if (e->done[other] < count && atomic_load(&e->stop) == 0) {
+    if (e->done[other] < count && may_go_on(e)) {
         int64_t from = hsp_clock_ns();
-        while (e->done[other] < count && atomic_load(&e->stop) == 0) {
+        while (e->done[other] < count && may_go_on(e)) {
             (void)pthread_cond_wait(&e->cond, &e->lock);
         }
         *waited += hsp_clock_ns() - from;
     }
-    bool go = atomic_load(&e->stop) == 0;
+    bool go = !hsp_engine_stops(e);
     e->at.runs[q] = go;
     e->at.since_ns[q] = hsp_clock_ns();
     (void)pthread_mutex_unlock(&e->lock);

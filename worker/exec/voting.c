@@ -108,7 +108,27 @@ static enum hsp_status hand_scalars(struct hsp_engine *e, struct hsp_err *err)
                    err);
 }
 
-enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
+/* The vote begins. False: the engine was stopped before. */
+static bool enter(struct hsp_engine *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->votes = atomic_load(&e->stop) == 0;
+    bool enters = e->votes;
+    (void)pthread_mutex_unlock(&e->lock);
+    return enters;
+}
+
+/* It is over. Who has passed it finishes the update, where that needs nobody else. */
+static void leave(struct hsp_engine *e, bool passed)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->votes = false;
+    atomic_store(&e->finishes, passed && e->lone);
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+static enum hsp_status vote(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_vote_record mine;
     enum hsp_status st = record(e, &mine, err);
@@ -129,5 +149,15 @@ enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
         st = hand_scalars(e, err);
     }
     free(all);
+    return st;
+}
+
+enum hsp_status hsp_run_vote(struct hsp_engine *e, struct hsp_err *err)
+{
+    if (!enter(e)) {
+        return hsp_err_set(err, HSP_ECANCELED, 0, "step %" PRIu64 " was aborted", e->step);
+    }
+    enum hsp_status st = vote(e, err);
+    leave(e, st == HSP_OK);
     return st;
 }

@@ -44,6 +44,10 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
     assert_int_equal(n, d->program->bind.n_ranks);
     assert_int_equal(all[n - 1].step, v->step);
     d->stable = v->step;
+    d->passed++;
+    if (d->abort_behind == v->step + 1) {
+        hsp_engine_abort(d->engine);
+    }
     if (v->step == 0 && d->record > 0) {
         assert_ok(hsp_engine_record(d->engine, 1, d->record, d->cap, err), err);
         assert_int_equal(hsp_engine_record(d->engine, 1, 1, 1, err), HSP_ESTATE);

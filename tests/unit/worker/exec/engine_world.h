@@ -31,9 +31,11 @@ struct ew_device {
     struct hsp_step_result result[EW_STEPS];
     /* filled by hooks */
     uint64_t arm_at, sealed, stable, switch_at;
-    uint32_t skip;        /* steps, as bits, whose loss is made none */
-    uint64_t *read;       /* hashes of what the last update read; NULL: not looked at */
-    uint32_t record, cap; /* asked for by the first vote: steps, spans */
+    uint64_t passed;       /* votes */
+    uint64_t abort_behind; /* so many votes; 0: never */
+    uint32_t skip;         /* steps, as bits, whose loss is made none */
+    uint64_t *read;        /* hashes of what the last update read; NULL: not looked at */
+    uint32_t record, cap;  /* asked for by the first vote: steps, spans */
     struct hsp_recording *recording;
 };
 
