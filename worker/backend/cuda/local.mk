@@ -47,7 +47,7 @@ cuda_host = \
   worker/backend/cuda/cuda_gemm.c worker/backend/cuda/cuda_gemm.h \
   worker/backend/cuda/op_table.c
 EXTRA_DIST += $(cuda_kernels) $(cuda_headers) $(cuda_device) $(cuda_host) \
-  worker/backend/cuda/README.md
+  worker/backend/cuda/README.md worker/backend/cuda/HOST.md
 
 AM_V_FAKE = $(am__v_FAKE_@AM_V@)
 am__v_FAKE_ = $(am__v_FAKE_@AM_DEFAULT_V@)
