@@ -10,6 +10,7 @@
 #include "worker/state/kept.h"
 #include "worker/state/papers_file.h"
 #include "worker/state/segment_name.h"
+#include "worker/state/segment_spare.h"
 
 struct hsp_agent_task {
     uv_work_t work;
@@ -39,14 +40,14 @@ static void task_free(struct hsp_agent_task *t)
     free(t);
 }
 
-/* Returns 0 where the room is not known, and 1 for a full folder. */
+/* Returns 0 where the room is not known, and 1 for a full folder. Spares make room for others. */
 static uint64_t folder_free(const char *dir)
 {
     struct statvfs fs;
     if (statvfs(dir, &fs) != 0) {
         return 0;
     }
-    uint64_t n = (uint64_t)fs.f_bavail * fs.f_frsize;
+    uint64_t n = (uint64_t)fs.f_bavail * fs.f_frsize + hsp_spare_bytes(dir);
     return n > 0 ? n : 1;
 }
 

@@ -28,6 +28,7 @@ worker_state_libstate_a_SOURCES = \
   worker/state/segment_key.c worker/state/segment_key.h \
   worker/state/segment_name.c worker/state/segment_name.h \
   worker/state/segment_room.c worker/state/segment_room.h \
+  worker/state/segment_spare.c worker/state/segment_spare.h \
   worker/state/segment_verify.c worker/state/segment_verify.h \
   worker/state/shards.c worker/state/shards.h
 worker_state_libstate_a_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)

@@ -29,8 +29,9 @@
 #include "worker/state/segment_free.h"
 #include "worker/state/segment_key.h"
 #include "worker/state/segment_room.h"
+#include "worker/state/segment_spare.h"
 
-#define SEG_MAGIC  0x31474553504d5348ULL /* "HSPMSEG1" */
+#define SEG_MAGIC  HSP_SEGMENT_MAGIC
 #define SEG_FORMAT 2U
 #define SEG_OLD    1U                    /* said nothing of clusters; still read */
 #define SEG_SEALED 0x9d5e1ed0c0dec0deULL /* the two values of a seal word */
@@ -65,7 +66,9 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share the seal word");
 
 struct hsp_state_segment {
     uint8_t *map;
-    size_t bytes;
+    size_t bytes;  /* of the file */
+    size_t mapped; /* of a file that was longer: more than that */
+    struct hsp_segment_file file;
     bool writable;
     const struct seg_head *head;
     struct seg_seal *seal;
@@ -185,16 +188,22 @@ static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char 
                                 struct hsp_state_segment **ret, struct hsp_err *err)
 {
     struct hsp_state_segment *s = calloc(1, sizeof(*s));
+    struct stat sb;
     if (s == NULL) {
         return hsp_err_nomem(err, "a segment");
     }
+    if (fstat(fd, &sb) != 0) {
+        free(s);
+        return hsp_state_io_error(err, "cannot stat", path);
+    }
+    s->file = (struct hsp_segment_file){sb.st_dev, sb.st_ino};
     int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
     s->map = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
     if (s->map == MAP_FAILED) {
         free(s);
         return hsp_state_io_error(err, "cannot map", path);
     }
-    s->bytes = bytes;
+    s->bytes = s->mapped = bytes;
     s->writable = writable;
     s->head = (const struct seg_head *)(const void *)s->map;
     s->seal = (struct seg_seal *)(void *)(s->map + SEAL_AT);
@@ -212,7 +221,7 @@ static void point_to_parts(struct hsp_state_segment *s)
 struct hsp_state_segment *hsp_segment_close(struct hsp_state_segment *s)
 {
     if (s != NULL) {
-        (void)munmap(s->map, s->bytes); /* cannot fail for a mapping of ours */
+        (void)munmap(s->map, s->mapped); /* cannot fail for a mapping of ours */
         free(s);
     }
     return NULL;
@@ -232,7 +241,7 @@ static void *close_thread(void *segment)
 struct hsp_state_segment *hsp_segment_close_behind(const char *dir, struct hsp_state_segment *s)
 {
     pthread_t thread;
-    if (s == NULL || s->bytes < MUCH) {
+    if (s == NULL || s->mapped < MUCH) {
         return hsp_segment_close(s);
     }
     s->room = hsp_segment_room_comes(dir);
@@ -271,39 +280,57 @@ static enum hsp_status fill_file(struct hsp_state_segment *s, const struct seg_h
     return HSP_OK;
 }
 
+struct want {
+    const struct hsp_segment_key *key;
+    const struct hsp_whose *whose;
+    const struct hsp_segment_row *rows;
+    uint32_t n;
+    int64_t area_bytes;
+};
+
+/* Its head, its path, and that while it is made. HSP_EEXIST: it is there. */
+static enum hsp_status plan_segment(const char *dir, const struct want *w, struct seg_head *ret,
+                                    char path[HSP_SEGMENT_PATH], char tmp[HSP_SEGMENT_PATH],
+                                    struct hsp_err *err)
+{
+    memset(ret, 0, sizeof(*ret)); /* with its padding */
+    ret->magic = SEG_MAGIC;
+    ret->format = SEG_FORMAT;
+    ret->n_rows = w->n;
+    ret->cluster_hi = w->whose->cluster.hi;
+    ret->cluster_lo = w->whose->cluster.lo;
+    ret->generation = w->whose->generation;
+    enum hsp_status st = hsp_segment_normal_key(w->key, &ret->key, err);
+    if (st == HSP_OK) {
+        st = hsp_segment_paths(dir, &ret->key, path, tmp, err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    if (w->n > HSP_SEGMENT_MAX_ROWS || w->area_bytes < 0 ||
+        !plan_file(ret, w->n, (uint64_t)w->area_bytes)) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "segment of %u rows and %" PRId64 " bytes", w->n,
+                           w->area_bytes);
+    }
+    st = check_rows(w->rows, w->n, w->area_bytes, err);
+    return st == HSP_OK && access(path, F_OK) == 0
+               ? hsp_err_set(err, HSP_EEXIST, 0, "%s exists", path)
+               : st;
+}
+
 enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
                                    const struct hsp_whose *whose,
                                    const struct hsp_segment_row *rows, uint32_t n,
                                    int64_t area_bytes, const struct hsp_segment_stop *stop,
                                    struct hsp_state_segment **ret, struct hsp_err *err)
 {
+    const struct want want = {key, whose, rows, n, area_bytes};
     char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
     struct seg_head head;
     struct hsp_state_segment *s = NULL;
-    memset(&head, 0, sizeof(head));
-    head.magic = SEG_MAGIC;
-    head.format = SEG_FORMAT;
-    head.n_rows = n;
-    head.cluster_hi = whose->cluster.hi;
-    head.cluster_lo = whose->cluster.lo;
-    head.generation = whose->generation;
-    enum hsp_status st = hsp_segment_normal_key(key, &head.key, err);
-    if (st == HSP_OK) {
-        st = hsp_segment_paths(dir, &head.key, path, tmp, err);
-    }
+    enum hsp_status st = plan_segment(dir, &want, &head, path, tmp, err);
     if (st != HSP_OK) {
         return st;
-    }
-    if (n > HSP_SEGMENT_MAX_ROWS || area_bytes < 0 || !plan_file(&head, n, (uint64_t)area_bytes)) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "segment of %u rows and %" PRId64 " bytes", n,
-                           area_bytes);
-    }
-    st = check_rows(rows, n, area_bytes, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    if (access(path, F_OK) == 0) {
-        return hsp_err_set(err, HSP_EEXIST, 0, "%s exists", path);
     }
     (void)hsp_segment_unlink(dir, tmp); /* of a creator that was killed */
     int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -331,6 +358,82 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
     }
     *ret = s;
     return HSP_OK;
+}
+
+/* ---- spares ---- */
+
+bool hsp_segment_is_named(const char *dir, const struct hsp_state_segment *s)
+{
+    char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
+    return hsp_segment_paths(dir, &s->head->key, path, tmp, NULL) == HSP_OK &&
+           hsp_segment_file_is(path, &s->file);
+}
+
+bool hsp_segment_make_spare(const char *dir, struct hsp_state_segment *s,
+                            char ret_path[HSP_SEGMENT_PATH])
+{
+    char path[HSP_SEGMENT_PATH];
+    if (!s->writable || hsp_segment_paths(dir, &s->head->key, path, ret_path, NULL) != HSP_OK ||
+        !hsp_segment_file_is(path, &s->file)) {
+        return false;
+    }
+    hsp_segment_unseal(s);
+    return rename(path, ret_path) == 0;
+}
+
+uint64_t hsp_segment_file_bytes(uint32_t n, int64_t area_bytes)
+{
+    struct seg_head h;
+    return area_bytes >= 0 && plan_file(&h, n, (uint64_t)area_bytes) ? h.file_bytes : UINT64_MAX;
+}
+
+void *hsp_segment_map(const struct hsp_state_segment *s)
+{
+    return s->map;
+}
+
+size_t hsp_segment_bytes(const struct hsp_state_segment *s)
+{
+    return s->bytes;
+}
+
+/* @fd: its file, locked, which nobody else takes for a segment. */
+static enum hsp_status refill(struct hsp_state_segment *s, int fd, const struct seg_head *head,
+                              const struct hsp_segment_row *rows, const char *from,
+                              const char *path, struct hsp_err *err)
+{
+    memset(s->map, 0, (size_t)head->area_at); /* from here on it is a segment in the making */
+    if (ftruncate(fd, (off_t)head->file_bytes) != 0) {
+        return hsp_state_io_error(err, "cannot cut", from);
+    }
+    s->bytes = (size_t)head->file_bytes;
+    enum hsp_status st = fill_file(s, head, rows);
+    return st == HSP_OK && rename(from, path) != 0
+               ? hsp_state_io_error(err, "cannot rename to", path)
+               : st;
+}
+
+enum hsp_status hsp_segment_reuse(const char *dir, const char *spare,
+                                  const struct hsp_segment_key *key, const struct hsp_whose *whose,
+                                  const struct hsp_segment_row *rows, uint32_t n,
+                                  int64_t area_bytes, struct hsp_state_segment *s,
+                                  struct hsp_err *err)
+{
+    const struct want want = {key, whose, rows, n, area_bytes};
+    char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
+    struct seg_head head;
+    enum hsp_status st = plan_segment(dir, &want, &head, path, tmp, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    HSP_ASSERT(head.file_bytes <= s->bytes);
+    int fd = hsp_spare_lock(spare, &s->file, s->bytes);
+    if (fd < 0) {
+        return hsp_err_set(err, HSP_ENOENT, 0, "%s was cut", spare);
+    }
+    st = refill(s, fd, &head, rows, spare, path, err);
+    (void)close(fd);
+    return st;
 }
 
 static bool sizes_fit(const struct seg_head *h, size_t bytes)
@@ -442,6 +545,11 @@ enum hsp_status hsp_segment_open_path(const char *path, bool writable,
     }
     *ret = s;
     return HSP_OK;
+}
+
+enum hsp_status hsp_segment_check(struct hsp_state_segment *s, struct hsp_err *err)
+{
+    return check_file(s, s->head->key.device, err);
 }
 
 enum hsp_status hsp_segment_populate(struct hsp_state_segment *s,

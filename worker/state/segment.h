@@ -22,6 +22,7 @@
 #include "proto/wire/identity.h"
 #include "worker/state/segment_free.h"
 #include "worker/state/segment_key.h"
+#include "worker/state/segment_spare.h"
 
 #define HSP_SEGMENT_MAX_ROWS 262144 /* 4 kinds of 65536 tensors */
 #define HSP_NO_VERSION       UINT64_MAX
@@ -61,11 +62,36 @@ enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *
 /* Maps all pages of a writable segment now, as create does. HSP_ECANCELED, as above. */
 enum hsp_status hsp_segment_populate(struct hsp_state_segment *s,
                                      const struct hsp_segment_stop *stop, struct hsp_err *err);
+/* Whether one that is open is still what a new look would find, as far as hsp_segment_open looks.
+ * HSP_EDIGEST, HSP_ENOMEM. */
+enum hsp_status hsp_segment_check(struct hsp_state_segment *s, struct hsp_err *err);
+
+/* ---- spares (segment_spare.h) ---- */
+
+/* Whether its file has its name in @dir. */
+bool hsp_segment_is_named(const char *dir, const struct hsp_state_segment *s);
+/* Unseals @s and makes its file a spare. Only hsp_segment_reuse and hsp_segment_close may
+ * touch @s from here on. False: another file has its name, or none; only close may. */
+bool hsp_segment_make_spare(const char *dir, struct hsp_state_segment *s,
+                            char ret_path[HSP_SEGMENT_PATH]);
+/* As hsp_segment_create, out of @s, whose file is the spare @spare and has hsp_segment_file_bytes
+ * or more: no page is new, and the area has what it had. HSP_ENOENT: it was cut, and is left to
+ * hsp_segment_close; the same after any other error. */
+enum hsp_status hsp_segment_reuse(const char *dir, const char *spare,
+                                  const struct hsp_segment_key *key, const struct hsp_whose *whose,
+                                  const struct hsp_segment_row *rows, uint32_t n,
+                                  int64_t area_bytes, struct hsp_state_segment *s,
+                                  struct hsp_err *err);
+uint64_t hsp_segment_file_bytes(uint32_t n, int64_t area_bytes); /* UINT64_MAX: too many */
+size_t hsp_segment_bytes(const struct hsp_state_segment *s);     /* of its file */
+
 struct hsp_state_segment *hsp_segment_close(
     struct hsp_state_segment *s); /* NULL allowed; returns NULL */
 /* The same of one in @dir that is given up: a thread of its own unmaps 64 MiB and more, which takes seconds where tens of
  * GiB are mapped. Who lacks room in @dir waits for it. */
 struct hsp_state_segment *hsp_segment_close_behind(const char *dir, struct hsp_state_segment *s);
+/* What is mapped, its file from the first byte: to be pinned. */
+void *hsp_segment_map(const struct hsp_state_segment *s);
 
 const struct hsp_segment_key *hsp_segment_key_of(const struct hsp_state_segment *s);
 /* No cluster: written by a program that knew of none. */

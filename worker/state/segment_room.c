@@ -15,11 +15,21 @@
 #include <unistd.h>
 
 #include "worker/state/io_error.h"
+#include "worker/state/segment_spare.h"
 
 static bool has_room(int fd, uint64_t bytes)
 {
     struct statvfs fs;
     return fstatvfs(fd, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= bytes;
+}
+
+/* Makes room of spares, or waits for that of deleted segments. */
+static void make_room(const char *dir, int fd, uint64_t bytes, const struct hsp_segment_stop *stop)
+{
+    hsp_spare_cut(dir);
+    if (!has_room(fd, bytes)) {
+        hsp_segment_await_free(dir, stop);
+    }
 }
 
 static enum hsp_status given_up(struct hsp_err *err)
@@ -47,7 +57,7 @@ enum hsp_status hsp_room_take(const char *dir, int fd, uint64_t bytes, const cha
                               const struct hsp_segment_stop *stop, struct hsp_err *err)
 {
     if (!has_room(fd, bytes)) {
-        hsp_segment_await_free(dir, stop);
+        make_room(dir, fd, bytes, stop);
     }
     if (ftruncate(fd, (off_t)bytes) != 0) {
         return hsp_state_io_error(err, "cannot extend", path);
@@ -58,6 +68,7 @@ enum hsp_status hsp_room_take(const char *dir, int fd, uint64_t bytes, const cha
         }
         int rc = reserve(fd, at, piece(bytes - at));
         if (rc == ENOSPC) { /* another segment has taken the room that was there */
+            hsp_spare_cut(dir);
             hsp_segment_await_free(dir, stop);
             if (hsp_segment_stopped(stop)) {
                 return given_up(err);

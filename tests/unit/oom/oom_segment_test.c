@@ -82,6 +82,30 @@ static enum hsp_status verify_rows(const struct hsp_state_segment *s, struct hsp
     return st;
 }
 
+/* A segment, and another one out of its file. */
+static enum hsp_status make_twice(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const char *dir = ctx;
+    struct hsp_segment_key key = key_of(12, 1), next = key_of(13, 0);
+    const struct hsp_segment_row row = {
+        .tensor = 4, .dtype = HSP_F32, .full = {8}, .box = {.rank = 1, .hi = {8}}};
+    struct hsp_state_segment *s = NULL;
+    char spare[HSP_SEGMENT_PATH] = "";
+    enum hsp_status st = hsp_segment_remove(dir, &next, err); /* of the run before */
+    st = st == HSP_OK ? create(dir, &key, 2, 5, &s, err) : st;
+    if (st == HSP_OK && !hsp_segment_make_spare(dir, s, spare)) {
+        st = hsp_err_set(err, HSP_EINVAL, 0, "it became no spare");
+    }
+    st = st == HSP_OK ? hsp_segment_reuse(dir, spare, &next, &whose, &row, 1, 64, s, err) : st;
+    st = st == HSP_OK ? hsp_segment_check(s, err) : st;
+    if (st == HSP_OK) {
+        hsp_buf_printf(out, "%u %zu\n", hsp_segment_n(s), hsp_segment_bytes(s));
+    }
+    hsp_spare_cut(dir);
+    (void)hsp_segment_close(s);
+    return st;
+}
+
 static enum hsp_status make_and_open(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const char *dir = ctx;
@@ -298,6 +322,7 @@ static void a_segment_is_made_whole_or_not(void **state)
     assert_ok(make_and_open(*state, &out, &err), &err); /* the C library keeps stacks of threads */
     hsp_buf_fini(&out);
     hsp_oom_loop("segment", make_and_open, *state, 200);
+    hsp_oom_loop("spare", make_twice, *state, 200);
 }
 
 static void a_scan_finds_all_or_says_so(void **state)

@@ -40,6 +40,16 @@ enum hsp_status __wrap_hsp_segname_scan(const char *dir, struct hsp_m_holding **
                      : __real_hsp_segname_scan(dir, ret, ret_n, err);
 }
 
+static uint64_t spares; /* bytes */
+
+uint64_t __wrap_hsp_spare_bytes(const char *dir);
+
+uint64_t __wrap_hsp_spare_bytes(const char *dir)
+{
+    (void)dir;
+    return spares;
+}
+
 static int setup(void **state)
 {
     struct hsp_agent_shell *s = calloc(1, sizeof *s);
@@ -145,6 +155,11 @@ static void room_is_measured(void **state)
     assert_true(s->last_task == under_way); /* one is enough */
     assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
     assert_true(s->folder_free > 0 && !s->measures && n_scanned == 1);
+    spares = 1ULL << 60; /* who lacks room cuts them */
+    hsp_agent_measure_folder(s);
+    assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
+    assert_true(s->folder_free > spares);
+    spares = 0;
     const char *dir = s->dir;
     s->dir = "/nowhere";
     hsp_agent_measure_folder(s);

@@ -17,7 +17,8 @@ tests_unit_worker_app_app_tests_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 check_PROGRAMS += tests/unit/worker/app/agent_disk_test
 TESTS += tests/unit/worker/app/agent_disk_test
 tests_unit_worker_app_agent_disk_test_SOURCES = tests/unit/worker/app/agent_disk_test.c $(PAPERS_SAMPLE)
-tests_unit_worker_app_agent_disk_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_segname_scan
+tests_unit_worker_app_agent_disk_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_segname_scan \
+  -Wl,--wrap=hsp_spare_bytes
 tests_unit_worker_app_agent_disk_test_LDADD = $(TEST_LIBS) worker/app/libagentshell.a \
   $(EXECUTOR_LIBS) $(STATE_LIBS) $(HOST_LIBS)
 # The file system is played by the test, with threads: also run under the thread sanitizer.

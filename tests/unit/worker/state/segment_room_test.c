@@ -208,6 +208,26 @@ int __wrap_fstatvfs(int fd, struct statvfs *ret)
     return rc;
 }
 
+/* A folder that is full has room where spares lie. */
+static void spares_make_room(void **state)
+{
+    struct hsp_state_segment *s, *next;
+    struct hsp_err err = {0};
+    char spare[HSP_SEGMENT_PATH];
+    assert_ok(create(*state, 8192, NULL, &s, &err), &err);
+    assert_true(hsp_segment_make_spare(*state, s, spare));
+    const struct hsp_segment_key other = {.job = "gpt", .device = "node-1/0", .epoch = 2};
+    static const struct hsp_whose whose = {{11, 22}, 33};
+    is_full = true;
+    enum hsp_status st =
+        hsp_segment_create(*state, &other, &whose, NULL, 0, 4096, NULL, &next, &err);
+    is_full = false;
+    assert_ok(st, &err);
+    assert_int_equal(access(spare, F_OK), -1);
+    hsp_segment_close(s);
+    hsp_segment_close(next);
+}
+
 static bool frees_at_last(void *left)
 {
     if (counts_down(left)) {
@@ -278,6 +298,7 @@ static void memory_goes_behind_its_name(void **state)
 HSP_TEST_FILE(segment_room_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(spares_make_room, setup, teardown),
         cmocka_unit_test_setup_teardown(want_of_room_is_told_by_its_name, setup, teardown),
         cmocka_unit_test_setup_teardown(creation_ends_between_two_pieces, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_given_up_is_unmapped_behind_it, setup, teardown),
