@@ -49,6 +49,7 @@ struct hsp_ghost_tally {
     uint64_t sums, apart;       /* of products with what is added to them: at once, refused */
     size_t memory, most_memory; /* of the device, allocated */
     uint32_t pinned;            /* of the caller's memory, now */
+    uint32_t pins;              /* of it, ever */
 };
 
 enum hsp_status hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backend **ret,

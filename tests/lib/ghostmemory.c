@@ -134,6 +134,7 @@ enum hsp_status hsp_ghost_pin(struct hsp_backend *b, void *p, size_t bytes, stru
         a->next = g->areas;
         g->areas = a;
         g->tally.pinned++;
+        g->tally.pins++;
     }
     (void)pthread_mutex_unlock(&g->lock);
     return st;

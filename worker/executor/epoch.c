@@ -626,7 +626,7 @@ void hsp_epoch_halt(struct hsp_ex_epoch *e)
             e->mesh[i]->ops->close(e->mesh[i]);
         }
     }
-    hsp_epoch_discard_segments(e);
+    hsp_epoch_leave_segments(e);
     e->halted = true;
 }
 
@@ -639,7 +639,6 @@ static void give_rest_back(void *epoch)
     }
     log_seals(e);
     hsp_epoch_twins_close(e);
-    hsp_epoch_close_segments(e);
     e->watch = hsp_data_watch_end(e->watch);
     e->data = hsp_data_cache_put(e->env->data, e->data);
     if (e->cancel_fd >= 0) {

@@ -35,6 +35,7 @@
 #include "worker/executor/epoch_device.h"
 #include "worker/executor/nccl_log.h"
 #include "worker/executor/reaper.h"
+#include "worker/executor/segment_pool.h"
 #include "worker/executor/version_slots.h"
 #include "worker/probe/nccl_place.h"
 #include "worker/state/segment.h"
@@ -58,12 +59,10 @@ struct hsp_exec_env {
     struct hsp_nccllog *nccl_log; /* its own log; NULL: it has none here */
     /* The last line of the log on the use of NCCL between hosts. */
     char nccl_place_told[HSP_IPNETS_TEXT + 64];
-    atomic_bool failed;        /* the device: the log says so once, and the process ends */
-    pthread_mutex_t kept_lock; /* zeros: open */
-    struct hsp_kept_segment
-        *kept;              /* segments that are closed, but pinned until the device is trimmed */
-    pthread_mutex_t greets; /* zeros: open; held while communicators are made */
-    atomic_bool untrimmed;  /* an epoch has given memory of the device back since the last trim */
+    atomic_bool failed;               /* the device: the log says so once, and the process ends */
+    struct hsp_segment_pool segments; /* of ended epochs */
+    pthread_mutex_t greets;           /* zeros: open; held while communicators are made */
+    atomic_bool untrimmed; /* an epoch has given memory of the device back since the last trim */
     /* Of epochs that have ended: gives back what the device needs again; the rest, behind that.
      * NULL: it is given back at once. */
     struct hsp_reaper *device_reaper, *reaper;

@@ -12,7 +12,6 @@
 #include "worker/executor/executor.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/region.h"
-#include "worker/state/segment_room.h"
 
 #define ALIGN  64     /* of rows in a segment */
 #define LOOKS  5000   /* whether the device is idle, */
@@ -98,81 +97,7 @@ static enum hsp_status try_rest(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* ---- pinned memory, and what is kept ---- */
-
-struct hsp_kept_segment {
-    struct hsp_kept_segment *next;
-    struct hsp_state_segment *segment;
-    size_t pinned;
-};
-
-static size_t piece_bytes(const struct hsp_exec_env *env)
-{
-    return env->pin_piece > 0 ? env->pin_piece : HSP_ROOM_PIECE;
-}
-
-/* Of @s the first @bytes; @e not NULL: until that is over. False: some are pinned still. */
-static bool unpin(struct hsp_exec_env *env, const struct hsp_state_segment *s, size_t bytes,
-                  struct hsp_ex_epoch *e)
-{
-    struct hsp_backend *b = env->backend;
-    bool gone = true;
-    for (size_t at = 0; at < bytes; at += piece_bytes(env)) {
-        if (e != NULL && hsp_epoch_is_over(e)) {
-            return false;
-        }
-        gone = b->unpin(b, (uint8_t *)hsp_segment_area(s) + at) && gone;
-    }
-    return gone;
-}
-
-static bool keeps_any(struct hsp_exec_env *env)
-{
-    (void)pthread_mutex_lock(&env->kept_lock);
-    bool any = env->kept != NULL;
-    (void)pthread_mutex_unlock(&env->kept_lock);
-    return any;
-}
-
-/* Segment @k is pinned still. Without memory for the note it stays mapped as long as the
- * process lives. */
-static void keep(struct hsp_ex_epoch *e, int k)
-{
-    struct hsp_kept_segment *note = malloc(sizeof *note);
-    if (note != NULL) {
-        note->segment = e->seg[k];
-        note->pinned = e->dev.pinned[k];
-        (void)pthread_mutex_lock(&e->env->kept_lock);
-        note->next = e->env->kept;
-        e->env->kept = note;
-        (void)pthread_mutex_unlock(&e->env->kept_lock);
-    }
-    e->seg[k] = NULL;
-    e->dev.pinned[k] = 0;
-}
-
-/* Unpinning takes seconds where there is much, so the list is taken and its lock is not held: an
- * epoch that ends meanwhile puts others there. */
-static void unpin_kept(struct hsp_exec_env *env)
-{
-    (void)pthread_mutex_lock(&env->kept_lock);
-    struct hsp_kept_segment *list = env->kept;
-    env->kept = NULL;
-    (void)pthread_mutex_unlock(&env->kept_lock);
-    while (list != NULL) {
-        struct hsp_kept_segment *k = list;
-        list = k->next;
-        if (unpin(env, k->segment, k->pinned, NULL)) {
-            (void)hsp_segment_close(k->segment);
-            free(k);
-        } else {
-            (void)pthread_mutex_lock(&env->kept_lock);
-            k->next = env->kept;
-            env->kept = k;
-            (void)pthread_mutex_unlock(&env->kept_lock);
-        }
-    }
-}
+/* ---- pinned memory ---- */
 
 void hsp_epoch_device_trim(void *of)
 {
@@ -184,7 +109,7 @@ void hsp_epoch_device_trim(void *of)
     bool trimmed = b->trim(b);
     (void)pthread_mutex_unlock(&env->greets);
     if (trimmed) {
-        unpin_kept(env);
+        hsp_pool_unpin(env);
         atomic_store(&env->untrimmed, false);
     }
 }
@@ -217,15 +142,19 @@ static void trim_soon(struct hsp_ex_epoch *e)
     }
 }
 
-/* In pieces, until @e is cancelled: tens of GiB take seconds. */
+/* In pieces, until @e is cancelled: tens of GiB take seconds. A segment that was one before is
+ * pinned still. */
 static enum hsp_status pin(struct hsp_ex_epoch *e, int k, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
-    size_t bytes = (size_t)hsp_segment_area_bytes(e->seg[k]), piece = piece_bytes(e->env);
+    size_t bytes = hsp_segment_area_bytes(e->seg[k]) > 0 ? hsp_segment_bytes(e->seg[k]) : 0;
+    size_t piece = hsp_pool_piece(e->env);
+    uint8_t *map = hsp_segment_map(e->seg[k]);
     enum hsp_status st = HSP_OK;
-    for (size_t at = 0; st == HSP_OK && at < bytes && !hsp_epoch_is_cancelled(e); at += piece) {
+    for (size_t at = e->dev.pinned[k]; st == HSP_OK && at < bytes && !hsp_epoch_is_cancelled(e);
+         at += piece) {
         size_t n = bytes - at < piece ? bytes - at : piece;
-        st = b->pin(b, (uint8_t *)hsp_segment_area(e->seg[k]) + at, n, err);
+        st = b->pin(b, map + at, n, err);
         e->dev.pinned[k] += st == HSP_OK ? n : 0;
     }
     return st;
@@ -245,22 +174,13 @@ static void pin_segments(struct hsp_ex_epoch *e)
     }
 }
 
-/* @early: not beyond the end of @e. */
-static void unpin_segments(struct hsp_ex_epoch *e, bool early)
-{
-    for (int k = 0; k < 2; k++) {
-        if (e->dev.pinned[k] > 0 && unpin(e->env, e->seg[k], e->dev.pinned[k], early ? e : NULL)) {
-            e->dev.pinned[k] = 0;
-        }
-    }
-}
-
 void hsp_epoch_device_clear(struct hsp_ex_epoch *e)
 {
     await_reaper(e);
     if (atomic_load(&e->env->on_device) == 0) {
         trim_soon(e);
     }
+    e->dev.late = hsp_pool_has_out(e->env);
 }
 
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, struct hsp_err *err)
@@ -282,7 +202,7 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, st
 void hsp_epoch_device_pin(struct hsp_ex_epoch *e)
 {
     if (on_device(e)) {
-        e->dev.late = keeps_any(e->env);
+        e->dev.late = e->dev.late && hsp_pool_has_out(e->env);
         if (!e->dev.late) {
             pin_segments(e);
         }
@@ -330,17 +250,19 @@ enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *e
 
 /* ---- copies ---- */
 
-/* Between the state and @area of a segment, whose pieces are pinned each on its own: no
+/* Between the state and the area of segment @s, of whose file each piece is pinned on its own: no
  * copy lies in two. */
-static enum hsp_status copy(struct hsp_ex_epoch *e, uint8_t *area, bool to_device, int64_t from,
-                            int64_t end, struct hsp_err *err)
+static enum hsp_status copy(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
+                            bool to_device, int64_t from, int64_t end, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
-    uint8_t *state = e->dev.state;
-    int64_t piece = (int64_t)piece_bytes(e->env);
+    uint8_t *state = e->dev.state, *area = hsp_segment_area(s);
+    int64_t piece = (int64_t)hsp_pool_piece(e->env);
+    int64_t front = area - (uint8_t *)hsp_segment_map(s); /* of the area in the file */
     enum hsp_status st = HSP_OK;
     for (int64_t at = from, next; st == HSP_OK && at < end; at = next) {
-        next = at - at % piece + piece < end ? at - at % piece + piece : end;
+        next = (front + at) / piece * piece + piece - front;
+        next = next < end ? next : end;
         uint8_t *to = to_device ? state + at : area + at;
         st = b->copy(b, HSP_DEVQ_STATE, to, to_device ? area + at : state + at, (size_t)(next - at),
                      err);
@@ -370,7 +292,7 @@ enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
         }
         bool next = r != NULL && r->offset == (end + ALIGN - 1) / ALIGN * ALIGN;
         if (!next && end > at) {
-            st = copy(e, hsp_segment_area(s), true, at, end, err);
+            st = copy(e, s, true, at, end, err);
         }
         if (r != NULL) {
             at = next ? at : r->offset;
@@ -394,7 +316,7 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
     HSP_ASSERT(w.version == version);
     enum hsp_status st = b->await(b, HSP_DEVQ_STATE, w.queue, w.ticket, err);
     if (st == HSP_OK) {
-        st = copy(e, hsp_segment_area(s), false, 0, hsp_segment_area_bytes(s), err);
+        st = copy(e, s, false, 0, hsp_segment_area_bytes(s), err);
     }
     st = st == HSP_OK ? finish_queue(e, err) : st;
     return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
@@ -484,7 +406,6 @@ void hsp_epoch_device_leave(struct hsp_ex_epoch *e)
     if (has_state(e)) { /* of a device that has failed nothing is under way */
         (void)b->finish(b, HSP_DEVQ_STATE, e->dev.ticket, NULL);
         hsp_engine_retire(e->engine);
-        unpin_segments(e, true);
         release_words(e);
         release_state(e);
     }
@@ -495,12 +416,6 @@ void hsp_epoch_device_close(struct hsp_ex_epoch *e)
     if (has_state(e)) {
         atomic_store(&e->env->untrimmed, true);
         (void)hsp_epoch_device_await(e, NULL);
-        unpin_segments(e, false);
-        for (int k = 0; k < 2; k++) {
-            if (e->dev.pinned[k] > 0) {
-                keep(e, k);
-            }
-        }
         release_words(e);
         release_state(e);
     }

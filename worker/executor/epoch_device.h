@@ -18,18 +18,17 @@
  * Memory:    an epoch that is alone on the device takes its state at PREPARE, and tries whether the
  *            rest fits too. One beside another takes it when it begins; the other has given back
  *            all it had by then. Words for hashes are taken at PREPARE.
- *            Segments of a device that is no CPU are pinned at PREPARE and until the epoch is left,
- *            in pieces, so that SEAL waits for one of them; refused, that is told once in the log.
+ *            Segments of a device that is no CPU are pinned at PREPARE, in pieces, and stay so for
+ *            the next epoch (segment_pool.h); refused, that is told once in the log.
  *            While a transport may be at work nothing is freed and nothing is unpinned
  *            (hsp_backend.trim): that comes at PREPARE of an epoch that is alone, before its
  *            segments are opened and behind its trial; at the begin of one that was prepared beside
  *            another, which has released all it had by then, also of its transport; and when no
  *            epoch is left. Unpinning takes seconds where there is much, so a reaper does it. The
  *            first two wait for that, and look for a second at most until the device is idle: all
- *            members have ended the step, so nothing there waits for what is still to be given. The
- *            segments of a prepared epoch that is dropped stay mapped until then; the next one is
- *            not pinned at PREPARE but at its begin, so beside steps there is one such pair at
- *            most.
+ *            members have ended the step, so nothing there waits for what is still to be given.
+ *            Where an earlier PREPARE beside steps has left segments that are to be unpinned, the
+ *            next one pins its own at its begin: so beside steps there is one such pair at most.
  */
 #ifndef HSP_EPOCH_DEVICE_H
 #define HSP_EPOCH_DEVICE_H
@@ -43,7 +42,7 @@ struct hsp_epoch_device {
     uint64_t *sum, *seen;      /* hashes of its rows, there and for the host to read */
     uint64_t *wrote;           /* hashes of the rows of the version that is being sealed */
     size_t pinned[2];          /* of the segments, their first bytes */
-    bool late;                 /* they are pinned when it begins */
+    bool late;                 /* they are pinned when it begins, where some are out still */
     bool counted;              /* in env->on_device */
     struct hsp_written newest; /* as the engine told it; the epoch's lock */
     uint64_t ticket;           /* of HSP_DEVQ_STATE: all copies so far; the epoch's lock */
@@ -94,8 +93,7 @@ enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *e
 /* The epoch has been left, and the next one may begin: gives back the memory of engine and state.
  * The run thread, between steps, without the epoch's lock. */
 void hsp_epoch_device_leave(struct hsp_ex_epoch *e);
-/* When all threads have ended and the engine is closed. Segments that are pinned still are the
- * epoch's no more: they are closed after the next trim. */
+/* When all threads have ended, the engine is closed and the pool has the segments. */
 void hsp_epoch_device_close(struct hsp_ex_epoch *e);
 /* After any failure: when the device has failed this says so in the log and ends the process with
  * HSP_EXIT_DEVICE. Nothing can be saved any more that is not in the segments. */

@@ -70,40 +70,130 @@ static struct hsp_segment_stop when_cancelled(struct hsp_ex_epoch *e)
     return (struct hsp_segment_stop){.over = hsp_epoch_is_cancelled, .of = e};
 }
 
-/* Opens the segment, or makes it when there is none, or none that can be used. */
-static enum hsp_status open_or_create(struct hsp_ex_epoch *e, uint32_t owner, uint32_t slot,
-                                      const struct hsp_segment_row *rows, uint32_t n, int64_t area,
-                                      struct hsp_state_segment **ret, struct hsp_err *err)
-{
+/* What a segment is to be. */
+struct want {
+    struct hsp_segname name;
     struct hsp_segment_key key;
-    struct hsp_whose whose = {e->p->cluster, e->p->generation};
-    struct hsp_segname name = {.job = e->p->job,
-                               .device = e->env->device,
-                               .rank = e->p->rank,
-                               .owner = owner,
-                               .plan = e->p->plan,
-                               .slot = slot};
-    struct hsp_segment_stop stop = when_cancelled(e);
-    hsp_segname_key(&name, &key);
-    enum hsp_status st = hsp_segment_open(e->env->state_dir, &key, true, ret, err);
-    if (st == HSP_OK && hsp_segment_area_bytes(*ret) == area && same_rows(*ret, rows, n)) {
-        return hsp_segment_populate(*ret, &stop, err);
+    const struct hsp_segment_row *rows;
+    uint32_t n;
+    int64_t area;
+};
+
+/* Of a spare, where there is one, else new. */
+static enum hsp_status make(struct hsp_ex_epoch *e, const struct want *w,
+                            struct hsp_pinned_segment *ret, struct hsp_err *err)
+{
+    const struct hsp_whose whose = {e->p->cluster, e->p->generation};
+    const struct hsp_segment_stop stop = when_cancelled(e);
+    const char *dir = e->env->state_dir;
+    char path[HSP_SEGMENT_PATH];
+    struct hsp_pinned_segment p =
+        hsp_pool_take_spare(e->env, hsp_segment_file_bytes(w->n, w->area), path);
+    if (p.s != NULL) {
+        enum hsp_status st =
+            hsp_segment_reuse(dir, path, &w->key, &whose, w->rows, w->n, w->area, p.s, err);
+        if (st == HSP_OK) {
+            *ret = p;
+            return HSP_OK;
+        }
+        hsp_pool_close(e->env, p);
+        (void)hsp_segment_unlink(dir, path);
+        if (st != HSP_ENOENT) {
+            return st;
+        }
+    }
+    ret->pinned = 0;
+    return hsp_segment_create(dir, &w->key, &whose, w->rows, w->n, w->area, &stop, &ret->s, err);
+}
+
+/* As an epoch before it has left it, with all pages mapped, or as it lies in the folder. */
+static enum hsp_status open_file(struct hsp_ex_epoch *e, const struct hsp_segment_key *key,
+                                 struct hsp_pinned_segment *ret, bool *ret_mapped,
+                                 struct hsp_err *err)
+{
+    *ret = hsp_pool_take(e->env, key);
+    *ret_mapped = ret->s != NULL;
+    if (ret->s == NULL) {
+        return hsp_segment_open(e->env->state_dir, key, true, &ret->s, err);
+    }
+    enum hsp_status st = hsp_segment_check(ret->s, err);
+    if (st != HSP_OK) {
+        hsp_pool_close(e->env, *ret);
+    }
+    return st;
+}
+
+/* *@ret: @p, where it can be mapped before @e is cancelled. */
+static enum hsp_status map(struct hsp_ex_epoch *e, struct hsp_pinned_segment p,
+                           struct hsp_pinned_segment *ret, struct hsp_err *err)
+{
+    const struct hsp_segment_stop stop = when_cancelled(e);
+    enum hsp_status st = hsp_segment_populate(p.s, &stop, err);
+    if (st == HSP_OK) {
+        *ret = p;
+    } else {
+        hsp_pool_close(e->env, p);
+    }
+    return st;
+}
+
+/* Opens the segment, or makes it when there is none, or none that can be used. */
+static enum hsp_status open_or_create(struct hsp_ex_epoch *e, const struct want *w,
+                                      struct hsp_pinned_segment *ret, struct hsp_err *err)
+{
+    struct hsp_pinned_segment p = {0};
+    bool mapped;
+    enum hsp_status st = open_file(e, &w->key, &p, &mapped, err);
+    if (st == HSP_OK && hsp_segment_area_bytes(p.s) == w->area && same_rows(p.s, w->rows, w->n)) {
+        if (!mapped) {
+            return map(e, p, ret, err);
+        }
+        *ret = p;
+        return HSP_OK;
     }
     bool useless = st == HSP_EDIGEST;
     if (st == HSP_OK) {
-        useless = hsp_segment_version(*ret) == HSP_NO_VERSION;
-        st = useless ? HSP_OK : refuse_shape(e, *ret, &name, rows, n, err);
-        *ret = hsp_segment_close(*ret);
+        useless = hsp_segment_version(p.s) == HSP_NO_VERSION;
+        st = useless ? HSP_OK : refuse_shape(e, p.s, &w->name, w->rows, w->n, err);
+        hsp_pool_close(e->env, p);
     } else if (useless) {
-        hsp_epoch_tell_damaged(e, &name, HSP_NO_VERSION, false, "the head");
+        hsp_epoch_tell_damaged(e, &w->name, HSP_NO_VERSION, false, "the head");
     }
     if (useless) { /* unsealed, or damaged: never a source, so it may go */
-        st = hsp_segment_remove(e->env->state_dir, &key, err);
+        st = hsp_segment_remove(e->env->state_dir, &w->key, err);
     }
-    if (st != HSP_OK && st != HSP_ENOENT) {
-        return st; /* also of another format, or without memory to look: it may be whole */
+    return st == HSP_OK || st == HSP_ENOENT
+               ? make(e, w, ret, err)
+               : st; /* also of another format, or without memory to look: it may be whole */
+}
+
+/* Both slots of the segments of @owner. @pinned, [2]: their first bytes that are; NULL: they are
+ * never. */
+static enum hsp_status open_slots(struct hsp_ex_epoch *e, uint32_t owner,
+                                  const struct hsp_segment_row *rows, uint32_t n, int64_t area,
+                                  struct hsp_state_segment *ret[2], size_t *pinned,
+                                  struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t slot = 0; st == HSP_OK && slot < 2; slot++) {
+        struct want w = {.name = {.job = e->p->job,
+                                  .device = e->env->device,
+                                  .rank = e->p->rank,
+                                  .owner = owner,
+                                  .plan = e->p->plan,
+                                  .slot = slot},
+                         .rows = rows,
+                         .n = n,
+                         .area = area};
+        struct hsp_pinned_segment p = {0};
+        hsp_segname_key(&w.name, &w.key);
+        st = open_or_create(e, &w, &p, err);
+        ret[slot] = p.s;
+        if (pinned != NULL) {
+            pinned[slot] = p.pinned;
+        }
     }
-    return hsp_segment_create(e->env->state_dir, &key, &whose, rows, n, area, &stop, ret, err);
+    return st;
 }
 
 enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state_segment **s,
@@ -120,7 +210,15 @@ enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state
     for (uint32_t i = 0; i < n; i++) {
         rows[i] = *hsp_segment_row_at(*s, i);
     }
-    *s = hsp_segment_close_behind(e->env->state_dir, *s);
+    struct hsp_pinned_segment p = {.s = *s};
+    for (int k = 0; k < 2; k++) {
+        if (s == &e->seg[k]) {
+            p.pinned = e->dev.pinned[k];
+            e->dev.pinned[k] = 0;
+        }
+    }
+    *s = NULL;
+    hsp_pool_close(e->env, p);
     enum hsp_status st = hsp_segment_remove(e->env->state_dir, &key, err);
     if (st == HSP_OK) {
         const struct hsp_segment_stop stop = when_cancelled(e);
@@ -148,14 +246,7 @@ static enum hsp_status open_home(struct hsp_ex_epoch *e, struct hsp_err *err)
                                            .offset = p->bind.tensor[s->tensor].offset};
         memcpy(rows[i].full, s->full.hi, sizeof rows[i].full);
     }
-    for (uint32_t slot = 0; slot < 2; slot++) {
-        enum hsp_status st =
-            open_or_create(e, e->p->rank, slot, rows, n, p->bind.state_bytes, &e->seg[slot], err);
-        if (st != HSP_OK) {
-            return st;
-        }
-    }
-    return HSP_OK;
+    return open_slots(e, e->p->rank, rows, n, p->bind.state_bytes, e->seg, e->dev.pinned, err);
 }
 
 /* Rows of the copy that @owner sends here: each row of the table, all kinds. */
@@ -204,10 +295,7 @@ static enum hsp_status open_copy(struct hsp_ex_epoch *e, uint32_t owner, struct 
     if (st == HSP_OK && c->hash == NULL) {
         st = hsp_err_nomem(err, "the copies of rank %u", owner);
     }
-    for (uint32_t slot = 0; st == HSP_OK && slot < 2; slot++) {
-        st = open_or_create(e, owner, slot, rows, n, area, &c->seg[slot], err);
-    }
-    return st;
+    return st == HSP_OK ? open_slots(e, owner, rows, n, area, c->seg, NULL, err) : st;
 }
 
 static bool copies_to_me(const struct hsp_ex_epoch *e, uint32_t owner)
@@ -232,6 +320,9 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *
             st = open_copy(e, r, err);
         }
     }
+    if (st == HSP_OK) { /* spares that were too small, or too many */
+        hsp_pool_tidy(e->env);
+    }
     return st;
 }
 
@@ -253,34 +344,18 @@ static bool has_sealed(const struct hsp_ex_epoch *e)
     return any;
 }
 
-/* Its memory goes when it is unmapped. */
-static void discard(const struct hsp_ex_epoch *e, const struct hsp_state_segment *s)
-{
-    struct hsp_err err = {0};
-    if (s != NULL && !is_sealed(s) &&
-        hsp_segment_remove(e->env->state_dir, hsp_segment_key_of(s), &err) != HSP_OK) {
-        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "state of job %u stays behind: %s",
-                e->p->job, err.msg);
-    }
-}
-
-void hsp_epoch_discard_segments(struct hsp_ex_epoch *e)
+void hsp_epoch_leave_segments(struct hsp_ex_epoch *e)
 {
     bool tidy = e->dropped || (e->alone && !has_sealed(e));
-    for (int slot = 0; tidy && slot < 2; slot++) {
-        discard(e, e->seg[slot]);
-        for (uint32_t i = 0; i < e->n_copies; i++) {
-            discard(e, e->copies[i].seg[slot]);
-        }
-    }
-}
-
-void hsp_epoch_close_segments(struct hsp_ex_epoch *e)
-{
     for (int slot = 0; slot < 2; slot++) {
-        e->seg[slot] = hsp_segment_close(e->seg[slot]);
+        struct hsp_pinned_segment p = {e->seg[slot], e->dev.pinned[slot]};
+        e->seg[slot] = NULL;
+        e->dev.pinned[slot] = 0;
+        hsp_pool_give(e->env, p, tidy && !is_sealed(p.s));
         for (uint32_t i = 0; i < e->n_copies; i++) {
-            e->copies[i].seg[slot] = hsp_segment_close(e->copies[i].seg[slot]);
+            p = (struct hsp_pinned_segment){.s = e->copies[i].seg[slot]};
+            e->copies[i].seg[slot] = NULL;
+            hsp_pool_give(e->env, p, tidy && !is_sealed(p.s));
         }
     }
 }

@@ -14,11 +14,9 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *
  * *@s is NULL. Errors of segments. */
 enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state_segment **s,
                                         struct hsp_err *err);
-/* At the end. The files stay, but for those that an epoch that is dropped has not sealed, and
- * those of an epoch that ends alone and has sealed none: the next attempt has another layout,
- * and files of its own. */
-void hsp_epoch_discard_segments(struct hsp_ex_epoch *e);
-/* Unmaps them. */
-void hsp_epoch_close_segments(struct hsp_ex_epoch *e);
+/* At the end, when nothing writes them any more: gives them to the pool. The files stay, but for
+ * those that an epoch that is dropped has not sealed, and those of an epoch that ends alone and
+ * has sealed none: the next attempt has another layout. These become spares. */
+void hsp_epoch_leave_segments(struct hsp_ex_epoch *e);
 
 #endif

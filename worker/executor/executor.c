@@ -280,6 +280,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
     struct hsp_err err = {0};
     if (x->job != p->job || !hsp_digest_equal(x->cluster, p->cluster)) {
         close_up_to(x, x->job, UINT64_MAX); /* one job at a time: epochs of the other are over */
+        hsp_pool_empty(&x->env);
         x->job = p->job;
         x->cluster = p->cluster;
         x->newest = x->floor = 0;
@@ -360,10 +361,11 @@ static void discard(struct executor *x, uint32_t job, uint64_t keep_plan)
 
 /* Without an epoch the device may work for another job next, or for none for long. A SEAL keeps the
  * data: mostly the same job goes on. */
-static void drop_idle_data(struct executor *x)
+static void tidy_idle(struct executor *x)
 {
     if (x->running == NULL && x->next == NULL && x->left == NULL) {
         hsp_data_cache_drop(x->env.data);
+        hsp_pool_empty(&x->env);
     }
 }
 
@@ -374,7 +376,7 @@ static void on_stop(struct executor *x, const struct hsp_msg *m)
                              .epoch = m->epoch,
                              .u.devref = {.job = job, .device = x->env.device}};
     close_up_to(x, job, m->epoch);
-    drop_idle_data(x);
+    tidy_idle(x);
     discard(x, job, 0);
     tell(x, &answer);
 }
@@ -401,7 +403,8 @@ static void on_release(struct executor *x, const struct hsp_msg *m)
     if (goes_with(x->running, r)) {
         x->running = end_epoch(x, x->running);
     }
-    drop_idle_data(x);
+    tidy_idle(x);
+    hsp_pool_release(&x->env, r->job, r->keep_plan);
     discard(x, r->job, r->keep_plan);
     tell(x, &answer);
 }
@@ -504,6 +507,7 @@ static int serve(struct executor *x)
                 /* The agent is gone: to the peers this must look like the loss it is, not like an
                  * abort that any of them might have begun; so no tidy hang-up. */
                 hsp_nccllog_tell(x->env.nccl_log, x->env.log);
+                hsp_pool_tidy(&x->env);
                 _exit(0);
             }
             if (st != HSP_OK) {
@@ -579,6 +583,7 @@ static void close_all(struct executor *x)
     x->next = hsp_epoch_close(x->next);
     x->running = hsp_epoch_close(x->running);
     x->left = hsp_epoch_close(x->left);
+    hsp_pool_empty(&x->env);
     hsp_reaper_close(&x->device_reaper); /* it gives to the other one */
     hsp_reaper_close(&x->reaper);
     hsp_disk_threads_close(&x->env.disks);

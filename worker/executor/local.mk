@@ -36,6 +36,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/kill_point.c worker/executor/kill_point.h \
   worker/executor/nccl_log.c worker/executor/nccl_log.h \
   worker/executor/reaper.c worker/executor/reaper.h \
+  worker/executor/segment_pool.c worker/executor/segment_pool.h \
   worker/executor/step_gather.c worker/executor/step_gather.h \
   worker/executor/step_log.c worker/executor/step_log.h \
   worker/executor/step_ranges.c worker/executor/step_ranges.h \

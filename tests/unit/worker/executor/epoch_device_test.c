@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/host/file_io.h"
@@ -17,6 +18,7 @@
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_memory.h"
 #include "worker/executor/epoch_segments.h"
+#include "worker/state/segment_name.h"
 
 #define BYTES 256 /* of a version: one tensor of 8 x 4 doubles */
 
@@ -60,10 +62,18 @@ static int setup(void **state)
     return 0;
 }
 
+/* The epoch has ended, and the device has no job any more. */
+static void give_all_back(struct world *w)
+{
+    hsp_epoch_leave_segments(&w->e);
+    hsp_pool_empty(&w->env);
+    hsp_epoch_device_trim(&w->env);
+}
+
 static int teardown(void **state)
 {
     struct world *w = *state;
-    hsp_epoch_close_segments(&w->e);
+    give_all_back(w);
     w->env.backend->close(w->env.backend);
     (void)pthread_mutex_destroy(&w->e.lock);
     (void)hsp_arena_free(w->e.arena);
@@ -111,8 +121,8 @@ static void take(struct world *w)
 static void leave(struct world *w)
 {
     hsp_epoch_device_close(&w->e);
+    give_all_back(w);
     assert_int_equal(pinned(w), 0);
-    hsp_epoch_close_segments(&w->e);
     assert_no_breach(w);
 }
 
@@ -272,15 +282,16 @@ static void a_cpu_has_its_state_apart(void **state)
     assert_true(((double *)hsp_segment_area(w->e.seg[1]))[2] == 5);
     hsp_epoch_device_close(&w->e);
     assert_int_equal(atomic_load(&w->env.on_device), 0);
-    hsp_epoch_close_segments(&w->e);
 }
+
+#define PIECE 4150 /* the files have three: 8192 bytes in front of the area */
 
 /* In an executor a piece has 256 MiB. No copy lies in two of them. */
 static void segments_are_pinned_in_pieces(void **state)
 {
     struct world *w = *state;
     open_device(w, (struct hsp_ghost_opts){.must_pin = true});
-    w->env.pin_piece = 100;
+    w->env.pin_piece = PIECE;
     take(w);
     assert_int_equal(pinned(w), 6);
     there_and_back(w, 5.0);
@@ -290,7 +301,6 @@ static void segments_are_pinned_in_pieces(void **state)
 static struct world *ends; /* NULL: it goes on */
 static enum hsp_status (*pin_now)(struct hsp_backend *b, void *p, size_t bytes,
                                   struct hsp_err *err);
-static bool (*unpin_now)(struct hsp_backend *b, void *p);
 
 static enum hsp_status pin_and_end(struct hsp_backend *b, void *p, size_t bytes,
                                    struct hsp_err *err)
@@ -298,15 +308,6 @@ static enum hsp_status pin_and_end(struct hsp_backend *b, void *p, size_t bytes,
     enum hsp_status st = pin_now(b, p, bytes, err);
     ends->e.cancelled = true;
     return st;
-}
-
-static bool unpin_and_end(struct hsp_backend *b, void *p)
-{
-    bool gone = unpin_now(b, p);
-    if (ends != NULL) {
-        ends->e.cancelled = true;
-    }
-    return gone;
 }
 
 /* SEAL and STOP wait for one piece, not for tens of GiB. */
@@ -317,7 +318,7 @@ static void an_epoch_that_is_cancelled_pins_no_more(void **state)
     bool of_host;
     ends = w;
     open_device(w, (struct hsp_ghost_opts){0});
-    w->env.pin_piece = 100;
+    w->env.pin_piece = PIECE;
     pin_now = w->env.backend->pin;
     w->env.backend->pin = pin_and_end;
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
@@ -328,11 +329,8 @@ static void an_epoch_that_is_cancelled_pins_no_more(void **state)
     leave(w);
     w->e.cancelled = false;
     take(w);
-    unpin_now = w->env.backend->unpin;
-    w->env.backend->unpin = unpin_and_end;
-    hsp_epoch_device_leave(&w->e); /* the rest is unpinned at the end */
-    assert_int_equal(pinned(w), 5);
-    ends = NULL;
+    hsp_epoch_device_leave(&w->e); /* no step of a switch waits until something is unpinned */
+    assert_int_equal(pinned(w), 6);
     leave(w);
 }
 
@@ -390,28 +388,153 @@ static void want_of_pinned_memory_is_not_the_devices(void **state)
     leave(w);
 }
 
-/* Beside an epoch that runs nothing is unpinned: the segments of a prepared one that is dropped stay
- * mapped until that has left, and the next one is pinned then. */
+/* As at PREPARE of layout @plan, with a state of @rows times 4 doubles. */
+static void prepare(struct world *w, uint64_t plan, int64_t rows)
+{
+    const int64_t ext[HSP_MAX_RANK] = {rows, 4};
+    struct hsp_err err = {0};
+    bool of_host;
+    w->p.plan = plan;
+    w->bind.box = w->state.full = hsp_box_whole(2, ext);
+    w->e.prog.bind.state_bytes = 32 * rows;
+    hsp_epoch_device_clear(&w->e);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_ok(hsp_epoch_device_take(&w->e, &of_host, &err), &err);
+    hsp_epoch_device_pin(&w->e);
+}
+
+/* As at its end; @dropped: before it began. */
+static void end(struct world *w, bool dropped)
+{
+    w->e.dropped = dropped;
+    hsp_epoch_device_close(&w->e);
+    hsp_epoch_leave_segments(&w->e);
+}
+
+static uint32_t pins(const struct world *w)
+{
+    return hsp_ghost_tally(w->env.backend).pins;
+}
+
+/* The file of slot @slot in layout @plan; 0: there is none. */
+static ino_t file_of(const struct world *w, uint64_t plan, int slot, const char *ending)
+{
+    char path[4300];
+    struct stat sb;
+    (void)snprintf(path, sizeof path, "%s/job-3+0+0+e%" PRIu64 "+s%d%s", w->dir, plan, slot,
+                   ending);
+    return stat(path, &sb) == 0 ? sb.st_ino : 0;
+}
+
+/* What a layout had that was released is what the next one gets: no page is new, and none is pinned
+ * again. Of the state that lay there nothing is a source. */
+static void the_next_layout_pins_nothing(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    w->env.pin_piece = PIECE;
+    prepare(w, 2, 8);
+    there_and_back(w, 1.0);
+    hsp_segment_seal(w->e.seg[0], 4);
+    hsp_segment_seal(w->e.seg[1], 5);
+    const ino_t first = file_of(w, 2, 0, ".seg"), second = file_of(w, 2, 1, ".seg");
+    end(w, false);
+    prepare(w, 3, 8); /* beside layout 2 */
+    end(w, false);
+    assert_int_equal(pins(w), 12);
+    hsp_pool_release(&w->env, 3, 3);
+    assert_int_equal(file_of(w, 2, 0, ".seg") + file_of(w, 2, 1, ".seg"), 0);
+    assert_true(hsp_spare_bytes(w->dir) >= 2 * BYTES);
+    for (uint64_t plan = 4; plan < 6; plan++) {
+        prepare(w, plan, plan == 4 ? 8 : 5);
+        assert_int_equal(pins(w), 12);
+        const ino_t now = file_of(w, plan, 0, ".seg"), other = file_of(w, plan, 1, ".seg");
+        assert_true(plan > 4 || (now == first && other == second) ||
+                    (now == second && other == first));
+        assert_int_equal(hsp_spare_bytes(w->dir), 0);
+        for (int k = 0; k < 2; k++) {
+            assert_true(hsp_segment_version(w->e.seg[k]) == HSP_NO_VERSION);
+            assert_int_equal(hsp_segment_key_of(w->e.seg[k])->epoch, plan);
+            assert_int_equal(hsp_segment_area_bytes(w->e.seg[k]), plan == 4 ? BYTES : 160);
+        }
+        if (plan == 4) {
+            there_and_back(w, 2.0);
+        }
+        hsp_segment_seal(w->e.seg[0], 9);
+        end(w, false);
+        struct hsp_state_segment *s = NULL; /* as another process finds it */
+        struct hsp_segment_key key;
+        const struct hsp_segname name = {.job = 3, .plan = plan};
+        hsp_segname_key(&name, &key);
+        assert_ok(hsp_segment_open(w->dir, &key, false, &s, &err), &err);
+        assert_ok(hsp_segment_verify(s, &err), &err);
+        (void)hsp_segment_close(s);
+        hsp_pool_release(&w->env, 3, plan + 1);
+    }
+    give_all_back(w);
+    assert_int_equal(file_of(w, 5, 0, ".tmp") + file_of(w, 5, 1, ".tmp"), 0);
+    assert_int_equal(pinned(w), 0);
+    assert_no_breach(w);
+}
+
+/* The same layout goes on in the same mappings. */
+static void a_layout_that_goes_on_is_pinned_once(void **state)
+{
+    struct world *w = *state;
+    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    for (int k = 0; k < 3; k++) {
+        prepare(w, 2, 8);
+        assert_int_equal(pins(w), 2);
+        assert_true((hsp_segment_version(w->e.seg[0]) == 4) == (k > 0));
+        there_and_back(w, 1.0 * k);
+        hsp_segment_seal(w->e.seg[0], 4);
+        end(w, false);
+    }
+    give_all_back(w);
+    assert_true(file_of(w, 2, 0, ".seg") > 0);
+    assert_int_equal(pinned(w), 0);
+    assert_no_breach(w);
+}
+
+/* Another executor lacks room. */
+static void a_spare_that_was_cut_is_not_used(void **state)
+{
+    struct world *w = *state;
+    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    prepare(w, 2, 8);
+    end(w, true);
+    hsp_spare_cut(w->dir);
+    assert_int_equal(file_of(w, 2, 0, ".tmp"), 0);
+    prepare(w, 3, 8);
+    assert_int_equal(pins(w), 4);
+    there_and_back(w, 1.0);
+    leave(w);
+}
+
+/* Beside an epoch that runs nothing is unpinned. The segments of a prepared one that is dropped are
+ * those of the next one; where they are too small they stay mapped until the other one has left,
+ * and a third pair is pinned then. */
 static void what_is_dropped_beside_steps_stays_mapped(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
-    bool of_host;
     open_device(w, (struct hsp_ghost_opts){0});
     atomic_store(&w->env.on_device, 1); /* the other one, */
     (void)w->env.backend->native(w->env.backend,
                                  HSP_DEVQ_COMM); /* whose transport may be at work */
-    take(w);
-    assert_int_equal(pinned(w), 2);
-    hsp_epoch_device_close(&w->e);
-    hsp_epoch_close_segments(&w->e);
-    assert_int_equal(pinned(w), 2);
-    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
-    assert_ok(hsp_epoch_device_take(&w->e, &of_host, &err), &err);
-    hsp_epoch_device_pin(&w->e);
-    assert_int_equal(pinned(w), 2); /* the old ones */
+    prepare(w, 2, 8);
+    end(w, true);
+    prepare(w, 3, 8);
+    assert_int_equal(pins(w), 2);
+    end(w, true);
+    prepare(w, 4, 16);
+    assert_int_equal(pinned(w), 4);
+    end(w, true);
+    prepare(w, 5, 32);
+    assert_int_equal(pinned(w), 4); /* the old ones */
     assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
-    assert_null(w->env.kept);
+    assert_false(hsp_pool_has_out(&w->env));
     assert_int_equal(pinned(w), 2); /* its own */
     leave(w);                       /* what was unmapped too early is a breach */
 }
@@ -493,16 +616,16 @@ static void what_was_discarded_goes_before_new_segments(void **state)
     w->env.mem_bytes = 1 << 20;
     take(w);
     there_and_back(w, 1.0);
-    hsp_epoch_device_close(&w->e);
-    assert_non_null(w->env.kept); /* before anybody may trim */
-    hsp_epoch_close_segments(&w->e);
+    end(w, true);
+    hsp_pool_empty(&w->env);
+    assert_true(hsp_pool_has_out(&w->env)); /* before anybody may trim */
     trim_now = w->env.backend->trim;
     w->env.backend->trim = trim_before_segments;
     trimmed = w;
     assert_ok(hsp_epoch_take_memory(&w->e, &fact, &lacks, &err), &err);
     w->env.backend->trim = trim_now;
     assert_null(trimmed);
-    assert_null(w->env.kept);
+    assert_false(hsp_pool_has_out(&w->env));
     leave(w);
 }
 
@@ -547,6 +670,9 @@ HSP_TEST_FILE(epoch_device_test)
         cmocka_unit_test_setup_teardown(segments_are_pinned_as_long_as_they_are_used, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(segments_are_pinned_in_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_next_layout_pins_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_layout_that_goes_on_is_pinned_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_spare_that_was_cut_is_not_used, setup, teardown),
         cmocka_unit_test_setup_teardown(an_epoch_that_is_cancelled_pins_no_more, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_pinned_is_copied_and_told_once, setup,
                                         teardown),

@@ -54,10 +54,17 @@ static int setup(void **state)
     return 0;
 }
 
+/* The epoch ends, and the pool keeps nothing of it. */
+static void leave(struct world *w)
+{
+    hsp_epoch_leave_segments(&w->e);
+    hsp_pool_empty(&w->env);
+}
+
 static int teardown(void **state)
 {
     struct world *w = *state;
-    hsp_epoch_close_segments(&w->e);
+    leave(w);
     hsp_chan_fini(&w->chan);
     (void)close(w->agent);
     (void)hsp_arena_free(w->e.arena);
@@ -75,8 +82,7 @@ static void leave_a_version_of(struct world *w, const struct hsp_box *box)
     assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
     fill_box(HSP_F64, 0, HSP_STATE_PARAM, 4, full, box, hsp_segment_area(w->e.seg[0]));
     hsp_segment_seal(w->e.seg[0], 4);
-    hsp_epoch_discard_segments(&w->e);
-    hsp_epoch_close_segments(&w->e);
+    leave(w);
     assert_int_equal(access(w->file, F_OK), 0);
 }
 
@@ -97,8 +103,7 @@ static void what_is_dropped_leaves_nothing_unsealed(void **state)
     assert_int_equal(access(other, F_OK), 0);
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     w->e.dropped = true;
-    hsp_epoch_discard_segments(&w->e);
-    hsp_epoch_close_segments(&w->e);
+    leave(w);
     assert_int_equal(access(w->file, F_OK), 0);
     assert_int_equal(access(other, F_OK), -1);
 }
@@ -113,8 +118,7 @@ static void an_epoch_without_a_version_leaves_nothing(void **state)
     (void)snprintf(other, sizeof other, "%s/job-3+0+0+e2+s1.seg", w->dir);
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     w->e.alone = true;
-    hsp_epoch_discard_segments(&w->e);
-    hsp_epoch_close_segments(&w->e);
+    leave(w);
     assert_int_equal(access(w->file, F_OK), -1);
     assert_int_equal(access(other, F_OK), -1);
     leave_a_version(w);
@@ -145,7 +149,11 @@ static void an_epoch_that_is_cancelled_takes_no_room(void **state)
     leave_a_version(w);
     w->e.cancelled = true;
     assert_status(hsp_epoch_open_segments(&w->e, &err), HSP_ECANCELED);
+    assert_null(w->e.seg[0]);
+    w->e.cancelled = false;
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     assert_true(hsp_segment_version(w->e.seg[0]) == 4);
+    w->e.cancelled = true;
     assert_status(hsp_epoch_renew_segment(&w->e, &w->e.seg[0], &err), HSP_ECANCELED);
     assert_null(w->e.seg[0]);
 }
@@ -168,7 +176,7 @@ static void what_is_not_sealed_and_of_another_shape_is_made_anew(void **state)
     struct world *w = *state;
     struct hsp_err err = {0};
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
-    hsp_epoch_close_segments(&w->e);
+    leave(w);
     w->e.prog.bind.state_bytes = 512;
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     assert_int_equal(hsp_segment_area_bytes(w->e.seg[0]), 512);
@@ -210,8 +218,7 @@ static void what_is_sealed_and_of_another_shape_stays(void **state)
         assert_true(fact == cases[i].fact && amount == cases[i].amount);
         assert_non_null(strstr(err.msg, "version 4 of layout 2 is "));
         w->e.dropped = true;
-        hsp_epoch_discard_segments(&w->e);
-        hsp_epoch_close_segments(&w->e);
+        leave(w);
         assert_ok(hsp_segment_open_path(w->file, false, &s, &err), &err);
         assert_true(hsp_segment_version(s) == 4 && hsp_segment_area_bytes(s) == 256);
         assert_ok(hsp_segment_verify(s, &err), &err);
@@ -247,7 +254,7 @@ static void what_cannot_be_opened_is_left_alone(void **state)
     assert_int_equal(symlink(elsewhere, w->file), 0); /* which are not followed */
     assert_status(hsp_epoch_open_segments(&w->e, &err), HSP_EIO);
     assert_null(w->e.seg[0]);
-    hsp_epoch_close_segments(&w->e);
+    leave(w);
     assert_int_equal(unlink(w->file), 0);
     assert_int_equal(rename(elsewhere, w->file), 0);
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);

@@ -4,12 +4,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/unit/worker/executor/executor_world.h"
 #include "worker/executor/epoch.h"
-#include "worker/executor/epoch_segments.h"
 #include "worker/executor/epoch_sources.h"
+#include "worker/executor/segment_pool.h"
 #include "worker/state/segment_name.h"
 
 /* In executors forked from now on: each waits for the file of its name. */
@@ -24,16 +25,17 @@ static void await_leave(enum held what)
 }
 
 /* The compiler compares them with the product's. */
-__typeof__(hsp_epoch_close_segments) __real_hsp_epoch_close_segments,
-    __wrap_hsp_epoch_close_segments;
+__typeof__(hsp_pool_unpin) __real_hsp_pool_unpin, __wrap_hsp_pool_unpin;
 __typeof__(hsp_epoch_device_close) __real_hsp_epoch_device_close, __wrap_hsp_epoch_device_close;
 __typeof__(hsp_epoch_sources_free) __real_hsp_epoch_sources_free, __wrap_hsp_epoch_sources_free;
 __typeof__(hsp_reaper_hangs) __real_hsp_reaper_hangs, __wrap_hsp_reaper_hangs;
 
-void __wrap_hsp_epoch_close_segments(struct hsp_ex_epoch *e)
+void __wrap_hsp_pool_unpin(struct hsp_exec_env *env)
 {
-    await_leave(STATE);
-    __real_hsp_epoch_close_segments(e);
+    if (hsp_pool_has_out(env)) {
+        await_leave(STATE);
+    }
+    __real_hsp_pool_unpin(env);
 }
 
 void __wrap_hsp_epoch_device_close(struct hsp_ex_epoch *e)
@@ -136,7 +138,6 @@ static void test_no_answer_waits_until_state_is_unmapped(void **state)
     begin(w, one, 1);
     order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 2);
     assert_true(newest(w, 1) >= w->stable);
-    assert_true(room_comes(w));
     for (uint64_t epoch = 3; epoch < 6; epoch++) {
         struct xw_epoch d = recovery(w, one, epoch, 1, 1);
         xw_prepare(w, &d);
@@ -204,12 +205,23 @@ static void test_no_answer_waits_until_sources_are_unmapped(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* The epoch that a switch has left is closed when the next one has voted: also behind what comes then. */
+static ino_t file_of(const struct xw_world *w, uint64_t plan, unsigned slot)
+{
+    char path[4300];
+    struct stat sb;
+    (void)snprintf(path, sizeof path, "%s/job-1+0+0+e%u+s%u.seg", w->ex[0].state_dir,
+                   (unsigned)plan, slot);
+    return stat(path, &sb) == 0 ? sb.st_ino : 0;
+}
+
+/* The epoch that a switch has left is closed when the next one has voted: also behind what comes then. The
+ * switch behind that takes its files over. */
 static void test_no_answer_waits_for_the_epoch_that_was_left(void **state)
 {
     struct xw_world *w = hold(state, STATE);
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
     begin(w, one, 1);
+    const ino_t first = file_of(w, 1, 0), second = file_of(w, 1, 1);
     for (uint64_t epoch = 2; epoch < 4; epoch++) {
         struct xw_epoch d = {.epoch = epoch,
                              .plan_no = epoch,
@@ -232,6 +244,9 @@ static void test_no_answer_waits_for_the_epoch_that_was_left(void **state)
         assert_ok(hsp_chan_send(&w->ex[0].chan, &m, &err), &err);
         xw_await(w, 0, HSP_MSG_RELEASED);
     }
+    assert_int_equal(file_of(w, 1, 0) + file_of(w, 2, 0), 0);
+    assert_true(first > 0 && second > 0);
+    assert_int_equal(file_of(w, 3, 0) + file_of(w, 3, 1), first + second);
     order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 4);
     leave(w);
     (void)hsp_epoch_plan_free(one);
