@@ -131,8 +131,11 @@ struct hsp_plan_info {
     hsp_device_id *device; /* [n_ranks], distinct, all out of the snapshot */
     uint64_t *mem_bytes;   /* [n_ranks] predicted */
     double *compute_s;     /* [n_ranks] predicted compute seconds of a step; 0: unknown */
-    double *speed;         /* [n_ranks] of hsp_plan_request, as asked; the core fills it in */
-    double step_s;         /* predicted, for people */
+    /* [n_ranks] what each has in the state folder of its node: both slots, its own and copies; NULL
+     * or 0: unknown. Not kept in rows, so it is unknown after a start of hspmdd. */
+    uint64_t *folder_bytes;
+    double *speed; /* [n_ranks] of hsp_plan_request, as asked; the core fills it in */
+    double step_s; /* predicted, for people */
     uint32_t n_shards;
     uint32_t *shard_first; /* [n_shards + 1] into pieces */
     struct hsp_piece_holder *pieces;

@@ -456,10 +456,18 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
     if (wanted && few) {
         hsp_ci_job_blocked(c, j, "%s: cannot be done: needs %s%s", j->cause,
                            hsp_ci_too_few(c, j, j->min, n), hsp_ci_apart_why(c, j));
-    } else if (!wanted) {
+    }
+    bool keepers = hsp_ci_wants_keepers(c, j);
+    if (keepers && !hsp_ci_keepers_fit(c, j, &why)) {
+        if (!wanted) {
+            hsp_ci_job_blocked(c, j, "%s: cannot be done: %s", j->cause, why);
+        }
+        return;
+    }
+    if (!wanted) {
         j->reason[0] = '\0';
     }
-    if (hsp_ci_wants_keepers(c, j)) {
+    if (keepers) {
         j->detect_ms = j->planned_ms = c->now_ms;
         uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);
         hsp_ci_attempt_begin(c, j, plan, HSP_MODE_SWITCH, j->cur.plan, 0);

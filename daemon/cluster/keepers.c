@@ -174,6 +174,47 @@ bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j)
     return false;
 }
 
+/* What the layout takes on the node of rank @r, by all ranks there. */
+static uint64_t folder_bytes(const struct hsp_plan_info *p, uint32_t r)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; p->folder_bytes != NULL && i < p->n_ranks; i++) {
+        bool there = HSP_DEVICE_NODE(p->device[i]) == HSP_DEVICE_NODE(p->device[r]);
+        bytes += there ? p->folder_bytes[i] : 0;
+    }
+    return bytes;
+}
+
+static bool has_room(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, uint64_t bytes,
+                     const char **ret_why)
+{
+    const struct hsp_cluster_node *n = hsp_ci_node(c, d);
+    if (n->folder_free == 0 || bytes <= n->folder_free) {
+        return true;
+    }
+    j->keep_retry_ms = j->keep_retry_ms != 0 ? j->keep_retry_ms : c->now_ms + RETRY_MS;
+    *ret_why = hsp_ci_printf(c,
+                             "the state folder of %s has no room for another %.4g MB, which a "
+                             "switch takes: make room there, or mount it with a greater size",
+                             n->name, (double)bytes / 1e6);
+    return false;
+}
+
+bool hsp_ci_keepers_fit(struct hsp_cluster *c, struct hsp_job *j, const char **ret_why)
+{
+    const struct hsp_plan_info *p = &hsp_ci_plan(j, j->cur.plan)->info;
+    hsp_device_id next[HSP_MAX_KEEPERS];
+    uint32_t n = hsp_ci_choose_keepers(c, j, p, next);
+    bool fit = true;
+    for (uint32_t r = 0; fit && r < p->n_ranks; r++) {
+        fit = has_room(c, j, p->device[r], folder_bytes(p, r), ret_why);
+    }
+    for (uint32_t k = 0; fit && k < n; k++) {
+        fit = has_room(c, j, next[k], p->keep_bytes, ret_why);
+    }
+    return fit;
+}
+
 bool hsp_ci_refuse_keeper(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d,
                           const char *why)
 {

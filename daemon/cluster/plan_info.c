@@ -57,12 +57,13 @@ bool hsp_ci_info_copy(const struct hsp_plan_info *from, struct hsp_plan_info *re
     p.device = dup(from->device, p.n_ranks, sizeof(*p.device));
     p.mem_bytes = dup(from->mem_bytes, p.n_ranks, sizeof(*p.mem_bytes));
     p.compute_s = dup(from->compute_s, p.n_ranks, sizeof(*p.compute_s));
+    p.folder_bytes = dup(from->folder_bytes, p.n_ranks, sizeof(*p.folder_bytes));
     p.speed = dup(from->speed, p.n_ranks, sizeof(*p.speed));
     p.shard_first = dup(from->shard_first, (size_t)p.n_shards + 1, sizeof(*p.shard_first));
     p.pieces = dup(from->pieces, n_pieces, sizeof(*p.pieces));
     p.why = strdup(from->why != NULL ? from->why : "");
     if (p.device == NULL || p.mem_bytes == NULL || p.compute_s == NULL || p.speed == NULL ||
-        p.shard_first == NULL || p.pieces == NULL || p.why == NULL) {
+        p.folder_bytes == NULL || p.shard_first == NULL || p.pieces == NULL || p.why == NULL) {
         hsp_ci_info_fini(&p);
         return false;
     }
@@ -75,6 +76,7 @@ void hsp_ci_info_fini(struct hsp_plan_info *p)
     free(p->device);
     free(p->mem_bytes);
     free(p->compute_s);
+    free(p->folder_bytes);
     free(p->speed);
     free(p->shard_first);
     free(p->pieces);

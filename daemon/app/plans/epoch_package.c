@@ -114,6 +114,7 @@ static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
     p->info.compute_s = hsp_arena_array(p->arena, n, sizeof *p->info.compute_s);
     p->wide_bytes = hsp_arena_array(p->arena, n, sizeof *p->wide_bytes);
     p->folder_bytes = hsp_arena_array(p->arena, n, sizeof *p->folder_bytes);
+    p->info.folder_bytes = p->folder_bytes;
     if (p->info.mem_bytes == NULL || p->info.compute_s == NULL || p->wide_bytes == NULL ||
         p->folder_bytes == NULL) {
         return hsp_err_nomem(err, "the plan of an epoch");

@@ -36,7 +36,7 @@ static void test_replicas_are_one_shard(void **state)
     assert_int_equal(n_pieces(&e->info, 0), 2);
     assert_true(has_piece(&e->info, 0, 0, 0) && has_piece(&e->info, 0, 1, 1));
     assert_int_equal(e->copies.n, 0); /* a replica on another node is a copy */
-    assert_true(e->info.mem_bytes[0] > 0);
+    assert_true(e->info.mem_bytes[0] > 0 && e->info.folder_bytes[0] > 0);
     (void)hsp_epoch_plan_free(e);
     (void)hsp_job_rec_unref(j);
 }

@@ -77,7 +77,7 @@ static void begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_keepers)
 /* Answers the last question: one rank on the first device offered, and the keepers @copies needs. */
 static void plan(struct cw_world *w, uint32_t copies)
 {
-    uint64_t mem = 0;
+    uint64_t mem = 0, folder = BYTES;
     double compute = 1;
     uint32_t first[2] = {0, copies};
     struct hsp_piece_holder pieces[8] = {{0, 0}};
@@ -87,6 +87,7 @@ static void plan(struct cw_world *w, uint32_t copies)
     struct hsp_plan_info info = {.n_ranks = 1,
                                  .device = &w->asked[0],
                                  .mem_bytes = &mem,
+                                 .folder_bytes = &folder,
                                  .compute_s = &compute,
                                  .n_shards = 1,
                                  .shard_first = first,
@@ -342,6 +343,52 @@ static void a_rank_that_cannot_prepare(void **state)
     }
     assert_int_equal(j->failures, 0);
     cw_end(&w);
+}
+
+/* Another layout lies beside the one that runs for a while. Where a rank, or a keeper that stays, has
+ * no room for it, no switch begins, and the job says so; it does when there is room. */
+static void another_layout_needs_room(void **state)
+{
+    (void)state;
+    for (uint32_t full = 0; full < 2; full++) {
+        struct cw_world w;
+        begin(&w, 1, 1);
+        submit(&w, "a", 3);
+        run(&w, 1, 0);
+        hello_keeper(&w, 1);
+        run(&w, 1, 5);
+        assert_keeps(&w, 1, 1, HSP_DEVICE(1, 0));
+        const struct hsp_job *j = cw_job(&w, 1);
+        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT, .u.beat = {.folder_free = BYTES - 1}};
+        msg(&w, full, beat);
+        hello_keeper(&w, 2);
+        for (hsp_msec end = w.now + 40000; w.now < end; w.now += 1000) {
+            assert_int_equal(j->state, HSP_JOB_RUNNING);
+            assert_string_equal(
+                j->reason, full == 0
+                               ? "n2/0 can keep a copy: cannot be done: the state folder of n0 has "
+                                 "no room for another 0.001 MB, which a switch takes: make room "
+                                 "there, or mount it with a greater size"
+                               : "n2/0 can keep a copy: cannot be done: the state folder of n1 has "
+                                 "no room for another 0.001 MB, which a switch takes: make room "
+                                 "there, or mount it with a greater size");
+            for (uint32_t i = 0; i < 3; i++) {
+                msg(&w, i, i == full ? beat : (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            }
+        }
+        assert_int_equal(j->failures, 0);
+        beat.u.beat.folder_free = BYTES;
+        for (hsp_msec end = w.now + 61000; w.now < end && j->state == HSP_JOB_RUNNING;) {
+            for (uint32_t i = 0; i < 3; i++) {
+                msg(&w, i, i == full ? beat : (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            }
+            w.now += 1000;
+        }
+        assert_int_equal(j->state, HSP_JOB_SWITCHING);
+        run(&w, 1, 9);
+        assert_keeps(&w, 1, 2, HSP_DEVICE(1, 0));
+        cw_end(&w);
+    }
 }
 
 /* A keeper that does not get ready in time: as one that cannot. The planner is told nothing of it. */
@@ -776,6 +823,7 @@ HSP_TEST_FILE(keepers_test)
         cmocka_unit_test(what_is_free_now_counts),
         cmocka_unit_test(room_and_refusal),
         cmocka_unit_test(a_rank_that_cannot_prepare),
+        cmocka_unit_test(another_layout_needs_room),
         cmocka_unit_test(late),
         cmocka_unit_test(comes_and_is_drained),
         cmocka_unit_test(only_where_it_is_allowed),
