@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#define BLIND    4    /* until there are times: steps between copies show what one takes alone */
+#define BLIND    4    /* until the cost is known */
 #define ENOUGH   3    /* times that make a median */
 #define NEWEST   0.25 /* part of the newest cost in the smoothed one */
 #define FARTHEST 1000000
@@ -23,17 +23,20 @@ static double median(const struct hsp_due_distance *d)
     return n >= ENOUGH ? s[n / 2] : 0;
 }
 
-void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copied)
+void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copied, bool validates)
 {
-    if (!(seconds > 0) || !isfinite(seconds)) {
+    bool alike = !validates || d->validated;
+    d->validated = validates;
+    if (!alike || !(seconds > 0) || !isfinite(seconds)) {
         return;
     }
     double alone = median(d);
-    if (copied && alone > 0) {
-        d->more_s += seconds - alone;
-    }
-    if (!copied || seconds < alone) { /* without the copy it would not take longer */
+    d->rests = !copied;
+    if (!copied) {
         d->alone_s[d->n_alone++ % HSP_DUE_TIMES] = seconds;
+        d->n_close = 0;
+    } else if (alone > 0) {
+        d->more_s += seconds - alone;
     }
 }
 
@@ -45,6 +48,7 @@ void hsp_due_distance_stable(struct hsp_due_distance *d)
         d->known = true;
     }
     d->more_s = 0;
+    d->n_close++;
 }
 
 uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d)
@@ -56,4 +60,10 @@ uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d)
     double least = ceil(d->cost_s / (d->overhead * alone)), most = floor(d->recompute_s / alone);
     double n = least < most ? least : most;
     return n < 1 ? 1 : n < FARTHEST ? (uint64_t)n : FARTHEST;
+}
+
+bool hsp_due_distance_reached(const struct hsp_due_distance *d, uint64_t steps)
+{
+    bool looks = d->n_alone < HSP_DUE_TIMES || d->n_close >= HSP_DUE_TIMES;
+    return d->n_alone >= ENOUGH && steps >= hsp_due_distance_choose(d) && (d->rests || !looks);
 }

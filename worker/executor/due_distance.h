@@ -4,6 +4,10 @@
  * rank 0 sees that by the times between its votes. The distance is the least for which this is at
  * most a part `overhead` of the time, and no more steps than take `recompute_s`.
  *
+ * Steps without a copy beside them show how long a step takes alone. So the next version is due
+ * behind such a step until HSP_DUE_TIMES of them are known, and once after each HSP_DUE_TIMES
+ * versions that left no such step between them.
+ *
  * Purity:  pure.
  * Example: steps take 0.5 s, and 0.4 s more in all while a version is copied; overhead is 0.01.
  *          Each 80th version is due; with recompute_s 30 each 60th.
@@ -19,17 +23,22 @@ struct hsp_due_distance {
     double overhead, recompute_s;
     double alone_s[HSP_DUE_TIMES]; /* durations of steps without a copy beside them */
     uint32_t n_alone;              /* so far; the newest are here */
+    bool rests;                    /* the newest step had no copy beside it */
+    uint32_t n_close;              /* versions that are stable since the newest such step */
+    bool validated;                /* the newest step had a validation */
     double more_s;                 /* what steps have taken longer since the last due version */
     double cost_s;                 /* of a due version, smoothed */
     bool known;                    /* cost_s is */
 };
 
-/* A step took @seconds. @copied: a due version was pending. Steps that do more than train are left
- * out by the caller. */
-void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copied);
+/* A step took @seconds. @copied: a due version was pending. A step with a validation (@validates)
+ * counts where the step before had one, too: in a job that validates in each step. */
+void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copied, bool validates);
 /* The pending version is stable. */
 void hsp_due_distance_stable(struct hsp_due_distance *d);
 /* Steps from one due version to the next, at least 1. */
 uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d);
+/* Whether a version @steps behind the newest due one is to be due. */
+bool hsp_due_distance_reached(const struct hsp_due_distance *d, uint64_t steps);
 
 #endif

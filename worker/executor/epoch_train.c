@@ -45,15 +45,7 @@ static enum hsp_status await_due(struct hsp_ex_epoch *e, uint64_t step, struct h
 static bool wishes(const struct hsp_ex_epoch *e, uint64_t step)
 {
     bool chooses = e->p->rank == 0 && !e->due.all && e->due.every == 0;
-    return chooses && step + 1 - e->due.newest >= hsp_due_distance_choose(&e->distance);
-}
-
-/* A step took @seconds. With a validation it takes longer whatever is copied. */
-static void measure(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds)
-{
-    if (!(v->eval_tokens > 0)) {
-        hsp_due_distance_step(&e->distance, seconds, e->due.pending);
-    }
+    return chooses && hsp_due_distance_reached(&e->distance, step + 1 - e->due.newest);
 }
 
 /* The samples of the step are read: a step gets no vote if a data file has changed
@@ -147,7 +139,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     e->vote_ns = now;
     uint32_t sequence =
         e->pkg.n_shorter > 0 ? hsp_engine_program(e->engine)->bind.data.sequence : 0;
-    measure(e, v, seconds);
+    hsp_due_distance_step(&e->distance, seconds, e->due.pending, v->eval_tokens > 0);
     note_due(e, v, flags, n, &stable);
     free(flags);
     hsp_epoch_trace_passed(e, v, all[0].flags);

@@ -1,26 +1,48 @@
 #include "tests/lib/testlib.h"
 #include "worker/executor/due_distance.h"
 
-/* Steps of @alone seconds; a due version takes @more, spread over @over steps. */
-static uint64_t settles_at(struct hsp_due_distance *d, double alone, double more, int over)
+struct job {
+    double alone, more; /* seconds of a step, and what a due version takes more */
+    uint64_t over;      /* steps beside which that is copied */
+    uint64_t val_every; /* steps with a validation of 10 s; 0: none */
+    uint64_t warm;      /* steps at first that take three times as long */
+};
+
+/* Where the distance is after 3000 steps from the begin of an epoch. @ret_due: of the last 1000 steps each @ret_due-th
+ * version was due. */
+static uint64_t settles(struct hsp_due_distance *d, struct job j, double *ret_due)
 {
-    for (int k = 0; k < 100; k++) {
-        uint64_t n = hsp_due_distance_choose(d);
-        for (int i = 0; i < over; i++) {
-            hsp_due_distance_step(d, alone + more / over, true);
+    uint64_t newest = 0, left = 1, n_due = 0;
+    for (uint64_t t = 0; t < 3000; t++) {
+        bool copied = left > 0, validates = j.val_every > 0 && t % j.val_every == 2 % j.val_every;
+        bool wish = hsp_due_distance_reached(d, t + 1 - newest);
+        double more = copied ? j.more / (double)j.over : 0;
+        hsp_due_distance_step(d, (t < j.warm ? 3 : 1) * j.alone + more + (validates ? 10 : 0),
+                              copied, validates);
+        left -= copied;
+        if (copied && left == 0) {
+            hsp_due_distance_stable(d);
         }
-        hsp_due_distance_stable(d);
-        for (uint64_t i = (uint64_t)over; i < n; i++) {
-            hsp_due_distance_step(d, alone, false);
+        if (left == 0 && wish) {
+            newest = t + 1;
+            left = j.over;
+            n_due += t >= 2000;
         }
     }
+    *ret_due = 1000 / (double)n_due;
     return hsp_due_distance_choose(d);
+}
+
+static uint64_t settles_at(struct hsp_due_distance *d, double alone, double more, uint64_t over)
+{
+    double due;
+    return settles(d, (struct job){.alone = alone, .more = more, .over = over}, &due);
 }
 
 static void the_least_that_costs_no_more_than_it_may(void **state)
 {
     (void)state;
-    for (int over = 1; over < 4; over++) {
+    for (uint64_t over = 1; over < 12; over++) {
         struct hsp_due_distance d = {.overhead = 0.01, .recompute_s = 3600};
         assert_int_equal(settles_at(&d, 0.5, 0.398, over), 80);
         struct hsp_due_distance free = {.overhead = 0.01, .recompute_s = 3600};
@@ -49,20 +71,44 @@ static void it_follows_what_changes(void **state)
     assert_int_equal(settles_at(&d, 0.5, 0.398, 2), 80);
 }
 
+/* Copies that take longer than the distance leave no step alone: that is found out all the same. */
+static void steps_without_a_copy_are_seen(void **state)
+{
+    (void)state;
+    for (uint64_t over = 1; over < 12; over++) {
+        for (uint64_t warm = 0; warm < 5; warm++) {
+            struct hsp_due_distance d = {.overhead = 0.01, .recompute_s = 3600};
+            struct job j = {.alone = 0.5, .more = 0.398, .over = over, .warm = warm};
+            double due;
+            assert_int_equal(settles(&d, j, &due), 80);
+            assert_true(due > 70 && due < 90);
+            j.val_every = 1000; /* also in the third step */
+            d = (struct hsp_due_distance){.overhead = 0.01, .recompute_s = 3600};
+            assert_int_equal(settles(&d, j, &due), 80);
+            j.val_every = 1;
+            assert_int_equal(settles(&d, j, &due), 4);
+            j.more = 0.0098; /* two steps apart, and a copy may take longer */
+            j.val_every = 0;
+            assert_int_equal(settles(&d, j, &due), 2);
+            assert_true(due < 2.5 + (double)over);
+        }
+    }
+}
+
 /* One step that an unrelated process has slowed is no cost of copies. */
 static void the_median_of_steps_counts(void **state)
 {
     (void)state;
     struct hsp_due_distance d = {.overhead = 0.01, .recompute_s = 3600};
     assert_int_equal(hsp_due_distance_choose(&d), 4);
-    hsp_due_distance_step(&d, 0, false);
-    hsp_due_distance_step(&d, 9, false);
-    hsp_due_distance_step(&d, 1, false);
+    hsp_due_distance_step(&d, 0, false, false);
+    hsp_due_distance_step(&d, 9, false, false);
+    hsp_due_distance_step(&d, 1, false, false);
     hsp_due_distance_stable(&d);
     assert_int_equal(hsp_due_distance_choose(&d), 4);
-    hsp_due_distance_step(&d, 1, false);
-    hsp_due_distance_step(&d, 1.1, true);
-    hsp_due_distance_step(&d, 0.945, true); /* by chance less */
+    hsp_due_distance_step(&d, 1, false, false);
+    hsp_due_distance_step(&d, 1.1, true, false);
+    hsp_due_distance_step(&d, 0.945, true, false); /* by chance less */
     hsp_due_distance_stable(&d);
     assert_int_equal(hsp_due_distance_choose(&d), 5);
 }
@@ -73,6 +119,7 @@ HSP_TEST_FILE(due_distance_test)
         cmocka_unit_test(the_least_that_costs_no_more_than_it_may),
         cmocka_unit_test(the_time_that_is_made_again_wins),
         cmocka_unit_test(it_follows_what_changes),
+        cmocka_unit_test(steps_without_a_copy_are_seen),
         cmocka_unit_test(the_median_of_steps_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
