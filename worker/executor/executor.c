@@ -80,6 +80,17 @@ static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e
     return hsp_epoch_close(e);
 }
 
+/* The same. The heir says the newest steps again: rank 0 may be lost, before it or this node has
+ * found that out. */
+static struct hsp_ex_epoch *seal_epoch(struct executor *x, struct hsp_ex_epoch *e)
+{
+    if (e != NULL) {
+        hsp_heartbeat_during(&x->beats, halt_epoch, e);
+        hsp_epoch_say_again(e);
+    }
+    return hsp_epoch_close(e);
+}
+
 /* ---- housekeeping after every wake-up ---- */
 
 static bool has_begun(struct hsp_ex_epoch *e)
@@ -224,8 +235,10 @@ static void close_next(struct executor *x)
     drop_next(x);
 }
 
-/* Ends every epoch of the job up to @epoch; when it returns none of them can write memory. */
-static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
+/* @end: every epoch of the job up to @epoch that has begun; when it returns none of them can write
+ * memory. */
+static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch,
+                        struct hsp_ex_epoch *(*end)(struct executor *x, struct hsp_ex_epoch *e))
 {
     disarm(x);
     promote(x);
@@ -234,10 +247,10 @@ static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
     }
     if (x->running != NULL && x->running->p->job == job && x->running->number <= epoch) {
         x->running->alone = !same_layout(x->left, x->running) && !same_layout(x->next, x->running);
-        x->running = end_epoch(x, x->running);
+        x->running = end(x, x->running);
     }
     if (x->left != NULL && x->left->p->job == job && x->left->number <= epoch) {
-        x->left = end_epoch(x, x->left);
+        x->left = end(x, x->left);
     }
     epoch = epoch < x->newest ? epoch : x->newest; /* another cluster may have given the number */
     if (x->job == job && x->floor < epoch) {
@@ -279,7 +292,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
     const struct hsp_m_prepare *p = &m->u.prepare;
     struct hsp_err err = {0};
     if (x->job != p->job || !hsp_digest_equal(x->cluster, p->cluster)) {
-        close_up_to(x, x->job, UINT64_MAX); /* one job at a time: epochs of the other are over */
+        close_up_to(x, x->job, UINT64_MAX, end_epoch); /* one job at a time: the other's are over */
         hsp_pool_empty(&x->env);
         x->job = p->job;
         x->cluster = p->cluster;
@@ -346,7 +359,7 @@ static void on_seal(struct executor *x, const struct hsp_msg *m)
 {
     struct hsp_msg answer = {
         .type = HSP_MSG_SEALED, .epoch = m->epoch, .u.sealed = {.job = m->u.jobref.job}};
-    close_up_to(x, m->u.jobref.job, m->epoch);
+    close_up_to(x, m->u.jobref.job, m->epoch, seal_epoch);
     tell(x, &answer);
 }
 
@@ -375,7 +388,7 @@ static void on_stop(struct executor *x, const struct hsp_msg *m)
     struct hsp_msg answer = {.type = HSP_MSG_STOPPED,
                              .epoch = m->epoch,
                              .u.devref = {.job = job, .device = x->env.device}};
-    close_up_to(x, job, m->epoch);
+    close_up_to(x, job, m->epoch, end_epoch);
     tidy_idle(x);
     discard(x, job, 0);
     tell(x, &answer);

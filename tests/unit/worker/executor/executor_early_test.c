@@ -238,7 +238,20 @@ static void test_a_source_is_killed_when_the_member_has_begun(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* Others wait in mid-transfer for what the held one does not send. */
+/* Until SEALED of device @dev. Returns the newest step of epoch 11 that it tells, UINT64_MAX: none. */
+static uint64_t await_sealed(struct xw_world *w, int dev)
+{
+    uint64_t newest = UINT64_MAX;
+    int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000;
+    do {
+        assert_true(hsp_clock_ns() < until && xw_next_msg(w, dev, XW_WAIT_MS));
+        newest = w->last.type == HSP_MSG_STEP && w->last.epoch == 11 ? w->last.u.step.step : newest;
+    } while (w->last.type != HSP_MSG_SEALED);
+    return newest;
+}
+
+/* Others wait in mid-transfer for what the held one does not send. Rank 0 of epoch 11 may have been
+ * lost with the report of its last step, so its heir tells it again. */
 static void test_a_begun_epoch_is_ended(void **state)
 {
     struct xw_world *w = *state;
@@ -249,7 +262,8 @@ static void test_a_begun_epoch_is_ended(void **state)
     for (int i = 2; i >= 0; i--) {
         xw_send_ref(w, i, HSP_MSG_SEAL, 13);
         atomic_store(&board->what[i], PASS);
-        xw_await(w, i, HSP_MSG_SEALED);
+        uint64_t said = await_sealed(w, i);
+        assert_true(i != 1 || said == newest_before(w) - 1);
     }
     recover_and_compare(w, dp, pp, loss, val);
 }
