@@ -36,10 +36,12 @@ static bool to_seal(const struct hsp_ex_epoch *e)
     return e->due.newest > e->sealed && e->written == e->due.newest;
 }
 
-/* Rank 0 has notes of many steps that keepers do not know of; under the lock. */
+/* Rank 0 has notes of many steps that keepers do not know of, or of the first ones: a keeper that
+ * knows of a vote of this epoch closes the epoch before it. Under the lock. */
 static bool tells(const struct hsp_ex_epoch *e)
 {
-    return e->said.n_untold >= HSP_EPOCH_SAID / 2;
+    uint32_t n = (uint32_t)e->said.n_untold;
+    return n >= HSP_EPOCH_SAID / 2 || (n > 0 && n == e->said.n);
 }
 
 /* Waits for the next work. *ret_version: its version. */

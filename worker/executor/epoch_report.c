@@ -110,6 +110,7 @@ static void note(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
     struct hsp_err err = {0};
     (void)pthread_mutex_lock(&e->lock);
     bool known = e->said.n > 0 && e->said.step[(e->said.n - 1) % HSP_EPOCH_SAID].step == s->step;
+    e->voted = true; /* else rank 0 would not know of the step */
     (void)pthread_mutex_unlock(&e->lock);
     if (known) {
         return;

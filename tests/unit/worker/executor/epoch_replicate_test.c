@@ -1,12 +1,14 @@
 /* The keeper threads of members when one of them cannot go on, so that nobody waits for what will not
  * come; copies and seals of damaged state. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "proto/layout/box.h"
 #include "tests/unit/worker/executor/epoch_members.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_replicate.h"
+#include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_train.h"
 #include "worker/executor/epoch_twins.h"
 
@@ -43,6 +45,57 @@ static void the_end_of_an_epoch_ends_the_waiting_first(void **state)
     w.m[0].e.cancelled = false;
     assert_int_equal(hsp_epoch_await_confirmed(&w.m[0].e, EM_STEP, &err), HSP_ENOMEM);
     assert_string_equal(err.msg, "out of memory for copies");
+    em_end_world(&w);
+}
+
+/* Rank 0 makes copies, and rank 1 keeps them. */
+static void trains_or_keeps(struct em_member *m)
+{
+    if (m->p.rank == 0) {
+        em_keep(m);
+    } else {
+        m->st = hsp_epoch_keep(&m->e, EM_STEP, &m->err);
+    }
+}
+
+/* The next version is due a thousand steps later: a keeper knows of the first vote all the same. */
+static void a_keeper_hears_of_the_first_vote_at_once(void **state)
+{
+    struct em_world w;
+    struct hsp_err err = {0};
+    const struct hsp_vote_record all[1] = {{.compute_s = 0.1}};
+    const struct hsp_vote v = {.step = EM_STEP, .loss = 2.5};
+    bool voted = false;
+    (void)state;
+    em_make_world(&w, 2);
+    for (uint32_t r = 0; r < 2; r++) {
+        struct hsp_m_prepare *p = &w.m[r].p;
+        p->n_ranks = p->n_keepers = 1;
+        p->steps = 10000;
+        p->share_notes = true;
+        w.m[r].env.state_dir = w.dir;
+        w.m[r].e.due.newest = EM_STEP;
+        assert_ok(hsp_epoch_twins_open(&w.m[r].e, &err), &err);
+    }
+    struct hsp_ex_epoch *first = &w.m[0].e, *keeper = &w.m[1].e;
+    em_start(&w, trains_or_keeps);
+    assert_ok(hsp_epoch_await_confirmed(first, EM_STEP, &err), &err);
+    hsp_epoch_report_step(first, &v, all, 1, 0.25, 0);
+    (void)pthread_mutex_lock(&first->lock);
+    (void)pthread_cond_broadcast(&first->cond); /* as when the update is done */
+    (void)pthread_mutex_unlock(&first->lock);
+    while (!voted) {
+        (void)usleep(100);
+        (void)pthread_mutex_lock(&keeper->lock);
+        voted = keeper->voted;
+        (void)pthread_mutex_unlock(&keeper->lock);
+    }
+    (void)pthread_mutex_lock(&first->lock);
+    first->no_more_versions = true;
+    (void)pthread_cond_broadcast(&first->cond);
+    (void)pthread_mutex_unlock(&first->lock);
+    keeper->mesh[HSP_MESH_STATE]->ops->abort(keeper->mesh[HSP_MESH_STATE]);
+    em_join(&w);
     em_end_world(&w);
 }
 
@@ -226,6 +279,7 @@ HSP_TEST_FILE(epoch_replicate_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vote_does_not_wait_for_a_keeper_that_failed),
+        cmocka_unit_test(a_keeper_hears_of_the_first_vote_at_once),
         cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
         cmocka_unit_test(what_one_thread_does_not_seal_no_other_seals),
         cmocka_unit_test(what_is_made_of_a_version_that_is_gone_is_not_sealed),
