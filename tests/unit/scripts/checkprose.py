@@ -40,7 +40,7 @@ class Sentences(unittest.TestCase):
 
     def test_allows_other_words_and_quotes(self):
         self.assertEqual(self.clauses("The whole state, somewhat late, for whom it may serve."), 0)
-        self.assertEqual(self.clauses('Prints "who: what" and `what`.'), 0)
+        self.assertEqual(self.clauses('Prints "who: what", `what`, @what and x->what.'), 0)
 
     def test_finds_pronouns_at_the_beginning_of_a_sentence(self):
         for text in ("It is sent.", "They go first.", "This is sent.", "That of a rank is sent.",
@@ -73,7 +73,7 @@ class Files(unittest.TestCase):
 
     def test_python(self):
         source = ('#!/usr/bin/env what\n"""Runs what is there.\n\n    x.py what\n"""\n'
-                  f'a = "who"  # whoever\n# It is last.\n# {LONG}x\n')
+                  f'a = "who"  # whoever\n# It is last.\n# {LONG}x\nb = """\n# what\n"""\n')
         self.assertEqual(count(SCRIPT.python_prose, source), ([2, 6], [7], [8]))
 
     def test_shell(self):
@@ -81,9 +81,9 @@ class Files(unittest.TestCase):
         self.assertEqual(count(SCRIPT.hash_prose, source), ([3, 5], [4], []))
 
     def test_readme(self):
-        source = (f"# What it does\n\nA row. It is\nwhat we send.\n\n    what is code\n\n"
+        source = (f"# What it does\n\nA row. It is\nwhat we send.\n\n    what is code\n    # {LONG}x\n\n"
                   f"```\nwhat is code\n```\n* These are sent.\n{LONG}x\n")
-        self.assertEqual(count(SCRIPT.markdown_prose, source), ([1, 4], [3, 11], [12]))
+        self.assertEqual(count(SCRIPT.markdown_prose, source), ([1, 4], [3, 12], [13]))
 
     def test_tables_of_a_readme(self):
         source = f"| script | what |\n|---|---|\n| a | who asks |\n| {LONG}{LONG} | |\n"
