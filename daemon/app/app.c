@@ -114,7 +114,7 @@ static void step(struct hsp_app *a, struct hsp_event *ev)
     }
 }
 
-/* What other parts do when the core has had the event. */
+/* Tells other parts that the core has had the event. */
 static void after_step(struct hsp_app *a, const struct hsp_event *ev)
 {
     if (ev->type == HSP_EV_PLAN_DONE) {
@@ -128,8 +128,8 @@ static void after_step(struct hsp_app *a, const struct hsp_event *ev)
     }
 }
 
-/* Gives the core what was posted, and performs what follows, until the queue is empty. Events that
- * are posted while actions are performed come behind them. */
+/* Gives the posted events to the core, and performs its actions, until the queue is empty. Events
+ * that are posted while actions are performed come behind them. */
 static void settle(struct hsp_app *a)
 {
     struct hsp_app_event e;
@@ -507,7 +507,7 @@ static void listen_http(struct hsp_app *a)
 }
 
 /* Descriptors are asked for; with fewer, as many connections less: a caller too many is told so,
- * while the store, the log and the pool have what they need. */
+ * while the store, the log and the pool keep the descriptors that they need. */
 static void share_descriptors(struct hsp_app *a)
 {
     uint32_t want = hsp_places_wanted(a->cfg->max_nodes, a->places);

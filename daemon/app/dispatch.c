@@ -21,7 +21,7 @@
 /* Strangers can say much that is wrong: a burst of lines, then one each second. */
 #define COMPLAINTS 20u
 
-/* A line about somebody who may be anybody. */
+/* Logs a line about an unknown caller. */
 static void complain(struct hsp_app *a, const char *who, const char *name, const char *why)
 {
     hsp_msec now = hsp_app_now();
@@ -123,7 +123,7 @@ static void echo(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m_ech
     } while (left != 0);
 }
 
-/* A stranger has said what it is. False: all places of its kind are taken, and it goes. */
+/* A stranger has named its kind. False: all places of its kind are taken, and it goes. */
 static bool admit(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
     struct hsp_err err = {0};

@@ -1,4 +1,4 @@
-/* hspmdd: the training coordinator. Options, configuration, signals; the work is in app.c. */
+/* Runs hspmdd, the training coordinator: options, configuration, signals; the work is in app.c. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -214,7 +214,7 @@ static enum hsp_status check_listen(const struct hsp_daemon_config *c, const str
     return HSP_OK;
 }
 
-/* What agents are told to dial must be what they may dial: with the key only. */
+/* The address that agents are told to dial must be one they may dial: with the key only. */
 static enum hsp_status check_advertise(const struct hsp_daemon_config *c,
                                        const struct hsp_net_keys *k, struct hsp_err *err)
 {
@@ -358,7 +358,7 @@ static void drain_loop(struct program *p)
     }
 }
 
-/* After a failed start or write: whatever the loop still has is let go. */
+/* After a failed start or write: lets go of everything on the loop. */
 static int give_up(struct program *p)
 {
     if (p->app != NULL) {
@@ -368,7 +368,7 @@ static int give_up(struct program *p)
     return EXIT_FAILURE;
 }
 
-/* Planning allocates on whatever thread it runs. One heap for all, that gives large pieces back, is
+/* Planning allocates on several threads. One heap for all, that gives large pieces back, is
  * half the memory of one for each, and does not grow with the number of plans. */
 static void frugal_heap(void)
 {

@@ -20,7 +20,7 @@ DAEMONAPP_PARTS = daemon/app/perform/libperform.a daemon/app/api/libapi.a \
   daemon/app/feed/libfeed.a daemon/app/docs/libdocs.a daemon/app/state/libappstate.a \
   daemon/app/plans/libplans.a daemon/app/store/libstore.a daemon/app/http/libhttp.a
 
-# What links libdaemonapp needs these behind it.
+# Programs that link libdaemonapp need these behind it.
 DAEMONAPP_LIBS = daemon/app/libdaemonapp.a $(DAEMONAPP_PARTS) $(NET_LIBS) \
   daemon/cluster/libcluster.a $(PLANNER_LIBS) $(WIRE_LIBS) $(SQLITE_LIBS) $(MICROHTTPD_LIBS)
 

@@ -1,10 +1,10 @@
 /* Shares the descriptors of hspmdd among the kinds of callers.
  *
  * Example: max_nodes 256. 576 places for agents (each may come back before its old connection has
- * gone), at most 288 of them for agents that are no members; 1024 for callers by TCP and 512 on the
- * socket that have not said who they are, 64 for administrators by TCP and 128 on the socket. With
- * fewer descriptors the strangers by TCP give theirs up first, down to 256; then agents have one
- * place for each node; then strangers 16; then the others have less, with fewer than 128 strangers too.
+ * gone), at most 288 of them for agents that are no members. Unidentified callers have 1024 places
+ * by TCP and 512 on the socket; administrators 64 by TCP and 128 on the socket. With fewer
+ * descriptors the strangers by TCP give theirs up first, down to 256; then agents have one place
+ * for each node; then strangers 16; then the others have less, with fewer than 128 strangers too.
  *
  * Purity: pure.
  */
@@ -12,7 +12,7 @@
 #define HSP_PLACES_H
 #include "proto/net/net.h"
 
-/* What @max_nodes want. Returns how many places that are, at most HSP_NET_MAX_PLACES. */
+/* The places that @max_nodes want. Returns their number, at most HSP_NET_MAX_PLACES. */
 uint32_t hsp_places_wanted(uint32_t max_nodes, uint32_t ret[HSP_NET_POOLS]);
 /* Most agents that are no members: each of @max_nodes keeps a place where there are so many. At
  * most half, at least one. */

@@ -1,4 +1,4 @@
-/* See away.h. */
+/* Decides whether hspmdd is away after a failed call, and pauses before the next one. */
 #include "daemon/ctl/away.h"
 
 #include <stdio.h>

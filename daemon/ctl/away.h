@@ -1,4 +1,4 @@
-/* Outlasts a restart of hspmdd, for the commands that wait for what it tells (wait, events -f).
+/* Outlasts a restart of hspmdd, for the commands that wait for its messages (wait, events -f).
  *
  * Training goes on while hspmdd is away, so these commands call it again each second until it is
  * back. Example: hspmdd is killed, and a follower of events has seen number 41. One line on

@@ -150,8 +150,8 @@ static enum hsp_status await_keepers(struct hsp_ctl *ctl, const struct kept *k, 
     }
 }
 
-/* The agents say hello again when one job is adopted, and are not here for a moment. What hspmdd
- * refuses for another reason than that stays refused. */
+/* The agents say hello again when one job is adopted, and are not here for a moment. A refusal for
+ * another reason is final. */
 static enum hsp_status adopt_next(struct hsp_ctl *ctl, const struct kept *k, const char **ret,
                                   struct hsp_err *err)
 {

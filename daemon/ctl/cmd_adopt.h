@@ -1,5 +1,5 @@
-/* hspmdctl job adopt, node adopt, node discard: what agents keep and hspmdd has no rows of, or old
- * ones.
+/* hspmdctl job adopt, node adopt, node discard: handles jobs that agents keep and hspmdd has no
+ * rows of, or old ones.
  *
  * Purity: shell (network). */
 #ifndef HSP_CMD_ADOPT_H

@@ -20,7 +20,7 @@ struct fetched {
     struct hsp_remote *remote;
     char number[24];
     uint64_t bytes, got;
-    const char *left_out; /* what is damaged, and not in it; "" nothing */
+    const char *left_out; /* the damaged parts, which are not in it; "" nothing */
 };
 
 static enum hsp_status file_error(const char *what, const char *path, struct hsp_err *err)

@@ -165,8 +165,8 @@ int hsp_cmd_debug_bundle(struct hsp_ctl *ctl)
     if (st == HSP_OK) {
         st = add_jobs(ctl, &tar, cJSON_GetObjectItemCaseSensitive(doc, "jobs"));
     }
-    /* What the process goes by, whatever file it was started with and whatever was changed
-     * since. */
+    /* The configuration of the process, independent of the file it was started with and of later
+     * changes. */
     if (st == HSP_OK) {
         st = ask_member(ctl, &tar, "config/hspmdd-in-use.yaml", &config, &err);
     }

@@ -41,7 +41,7 @@ struct on_disk {
     uint64_t step;
     bool counts; /* one of that step does: it was not given up */
 };
-struct seen {           /* what nodes see on disk now */
+struct seen {           /* checkpoints that nodes see on disk now */
     struct on_disk *at; /* steps ascending, each once, in the arena; NULL: not known */
     size_t n;
     bool all; /* and nobody that was asked could not look */

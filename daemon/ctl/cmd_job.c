@@ -20,8 +20,8 @@ enum { O_REASON };             /* rows of drain_options, undrain_options */
 enum { O_HOLDER };             /* rows of allow_options */
 enum { O_FOR, O_FOR_AT_MOST }; /* rows of wait_options */
 
-/* One request whose answer is yes, perhaps with a remark, or no; then one line. @noun: what the
- * operand names. */
+/* One request whose answer is yes, perhaps with a remark, or no; then one line. @noun: the kind of
+ * the operand. */
 static int verb(struct hsp_ctl *ctl, struct hsp_msg *m, const char *noun, const char *done)
 {
     struct hsp_err err = {0};
@@ -115,7 +115,7 @@ static enum hsp_status look_suspended(struct hsp_ctl *ctl, struct hsp_err *err)
     return st;
 }
 
-/* The job shall go on. It may have been suspended at this very moment: HSP_OK then. */
+/* The job shall go on. A suspension may have ended at this very moment: HSP_OK then. */
 static enum hsp_status take_back(struct hsp_ctl *ctl, struct hsp_err *err)
 {
     struct hsp_msg back = query(ctl, HSP_MSG_RESUME, "");
@@ -139,8 +139,8 @@ static enum hsp_status take_back(struct hsp_ctl *ctl, struct hsp_err *err)
         ctl->pos[0]);
 }
 
-/* hspmdd suspends the job when its checkpoint is complete; here that is waited for. Who waits no
- * longer takes the wish back. */
+/* hspmdd suspends the job when its checkpoint is complete; here that is waited for. A caller that
+ * gives up waiting takes the wish back. */
 int hsp_cmd_suspend(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
@@ -280,7 +280,7 @@ static enum hsp_status tell_held(struct hsp_ctl *ctl, const char *text, struct h
     return st;
 }
 
-/* The last answer; what holds the job up until then is told as it comes. */
+/* Returns the last answer; before it, obstacles of the job are told as they come. */
 static enum hsp_status await_answer(struct hsp_ctl *ctl, struct hsp_remote *r, uint32_t wait_ms,
                                     const char **ret, struct hsp_err *err)
 {
@@ -296,7 +296,7 @@ static enum hsp_status await_answer(struct hsp_ctl *ctl, struct hsp_remote *r, u
     return st;
 }
 
-/* *ret_there: hspmdd was, whatever came of it. */
+/* *ret_there: hspmdd was there, with any outcome. */
 static enum hsp_status wait_once(struct hsp_ctl *ctl, struct hsp_msg *m, bool *ret_there,
                                  const char **ret, struct hsp_err *err)
 {

@@ -8,7 +8,7 @@
 #include "daemon/ctl/table.h"
 #include "proto/base/size.h"
 
-/* "0", "0 (down)", "0 (cordoned)": what is wrong with it, the worst alone. */
+/* "0", "0 (down)", "0 (cordoned)": its faults, the worst alone. */
 static const char *device_cell(struct hsp_ctl *ctl, const cJSON *d)
 {
     const char *health = hsp_doc_text(d, "health");
@@ -39,7 +39,7 @@ static const char *node_reason(struct hsp_ctl *ctl, const cJSON *n)
     }
     const char *state = hsp_doc_text(n, "state");
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(n, "draining")) &&
-        strncmp(state, "drain", 5) != 0) { /* it is away */
+        strncmp(state, "drain", 5) != 0) { /* the node is away */
         waits = "drained, until undrain";
     }
     return waits[0] == '\0'    ? reason
@@ -151,7 +151,7 @@ static bool print_holder(struct hsp_ctl *ctl, const cJSON *node)
                            name) > 0;
 }
 
-/* What its link to hspmdd can do. */
+/* The rates of its link to hspmdd. */
 static bool print_uplink(struct hsp_ctl *ctl, const cJSON *node)
 {
     const cJSON *u = cJSON_GetObjectItemCaseSensitive(node, "uplink");
@@ -189,7 +189,7 @@ static bool print_cards(struct hsp_ctl *ctl, const cJSON *node)
     return ok;
 }
 
-/* What its GPUs are. */
+/* The kinds and states of its GPUs. */
 static bool print_gpus(struct hsp_ctl *ctl, const cJSON *node)
 {
     static const struct hsp_column cols[] = {{"DEVICE", false},
@@ -241,7 +241,7 @@ static bool knows_products(const cJSON *node)
     return false;
 }
 
-/* What they reach in products of each shape, where that was measured; a row for each type of
+/* Measured rates of products of each shape, where they are known; a row for each type of
  * factors. */
 static bool print_products(struct hsp_ctl *ctl, const cJSON *node)
 {

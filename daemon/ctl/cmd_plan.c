@@ -72,7 +72,7 @@ static void add_row(struct hsp_table *t, const struct view *v, uint32_t rank)
     hsp_table_row(t, cells);
 }
 
-/* What offloaded activations take, if any are. */
+/* The host memory of offloaded activations, if there are any. */
 static void print_host(const struct view *v)
 {
     double sum = 0, most = 0;
@@ -108,7 +108,7 @@ static int name_len(const char *device)
     return (int)strcspn(device, "/");
 }
 
-/* What lies in state folders, and what that is good for. */
+/* The bytes in state folders, and the losses that they outlast. */
 static void print_state(const struct view *v)
 {
     char text[HSP_DURABILITY_BYTES];
@@ -182,7 +182,7 @@ static bool add_text(cJSON *o, const char *key, const char *text)
     return cJSON_AddStringToObject(o, key, text) != NULL;
 }
 
-/* Also what is not added goes with @o. */
+/* An item that is not added goes with @o, too. */
 static bool add_item(cJSON *list, cJSON *item, bool whole)
 {
     if (item == NULL || !cJSON_AddItemToArray(list, item)) {
@@ -243,7 +243,7 @@ static bool add_plan(cJSON *o, const struct hsp_plan *plan)
     return ok;
 }
 
-/* What lies in state folders, and which losses it outlasts. */
+/* The bytes in state folders, and the losses that they outlast. */
 static bool add_state(const struct view *v, cJSON *o)
 {
     char text[HSP_DURABILITY_BYTES];
@@ -295,7 +295,7 @@ static int print_json(const struct view *v)
     return HSP_EXIT_OK;
 }
 
-/* The total plan: what will be compiled, nothing implied. */
+/* The total plan: the plan that will be compiled, nothing implied. */
 static int print_yaml(const struct view *v)
 {
     struct hsp_buf b;

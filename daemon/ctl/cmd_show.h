@@ -1,5 +1,5 @@
-/* hspmdctl program show, graph show, plan show: prints what a file holds, or the same of a job at
- * hspmdd.
+/* hspmdctl program show, graph show, plan show: prints the contents of a file, or the same of a job
+ * at hspmdd.
  *
  * Purity: shell (reads files, asks hspmdd). */
 #ifndef HSP_CMD_SHOW_H

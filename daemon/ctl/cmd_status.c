@@ -52,7 +52,7 @@ static const char *seconds_text(struct hsp_ctl *ctl, const cJSON *o, const char 
     return hsp_doc_has(o, key) ? hsp_ctl_time(ctl, hsp_doc_number(o, key) * 1e6) : "-";
 }
 
-/* Why it does not go on, or else what it cannot write. */
+/* Why it does not go on, or else the files it cannot write. */
 static const char *job_reason(const cJSON *j)
 {
     const cJSON *stalled = cJSON_GetObjectItemCaseSensitive(j, "stalled");
@@ -145,7 +145,7 @@ static void print_data(FILE *out, const cJSON *d)
     }
 }
 
-/* What lies in state folders for the layout that runs. */
+/* The bytes in state folders of the running layout. */
 static void print_folders(struct hsp_ctl *ctl, const cJSON *j)
 {
     if (hsp_doc_has(j, "folder_bytes")) {
@@ -160,7 +160,7 @@ static void print_folders(struct hsp_ctl *ctl, const cJSON *j)
     }
 }
 
-/* By what its executors talk to each other. */
+/* The transports between its executors. */
 static void print_transport(FILE *out, const cJSON *t)
 {
     static const char *const keys[] = {"shm", "unix", "tls", "tcp"};
@@ -177,7 +177,7 @@ static void print_transport(FILE *out, const cJSON *t)
 
 #define PLANE_TEXT 512 /* at most 8 networks */
 
-/* Who could read what devices of different hosts say to each other, by a job's document or the
+/* The readers of traffic between devices of different hosts, by a job's document or the
  * whole: "tls, @between, NCCL within hosts only". "" where it is not said. */
 static void plane_text(const cJSON *o, const char *between, char ret[PLANE_TEXT])
 {
@@ -190,7 +190,7 @@ static void plane_text(const cJSON *o, const char *between, char ret[PLANE_TEXT]
                    tls ? nets : "");
 }
 
-/* What a thread does: "receives from n1/0 2.9 s". */
+/* The present activity of a thread: "receives from n1/0 2.9 s". */
 static const char *thread_text(struct hsp_ctl *ctl, const cJSON *t)
 {
     const char *peer = hsp_doc_text(t, "peer");
@@ -298,7 +298,7 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     return ok;
 }
 
-/* Where hspmdd is, and who could read the training on its way. */
+/* The place of hspmdd, and the readers of training's traffic. */
 static void print_head(struct hsp_ctl *ctl, const cJSON *doc, const cJSON *jobs)
 {
     char plane[PLANE_TEXT], of[PLANE_TEXT];
@@ -382,7 +382,7 @@ static bool is_pair(const cJSON *fact)
     return strcmp(hsp_doc_text(fact, "kind"), "broken-link") == 0;
 }
 
-/* What plans do without because of a failure, and for how long; pairs of nodes stand by
+/* The parts that plans avoid because of a failure, and for how long; pairs of nodes stand by
  * themselves. */
 static bool print_facts(struct hsp_ctl *ctl, const cJSON *facts)
 {

@@ -84,7 +84,7 @@ static bool view_plan(struct hsp_ctl *ctl, const cJSON *doc)
     return ok;
 }
 
-/* The names of the annotations; whatever else is wrong with the file hspmdd says. */
+/* The names of the annotations; hspmdd reports all other mistakes in the file. */
 static enum hsp_status add_files(struct hsp_ctl *ctl, const struct hsp_job_spec *job,
                                  const char *path, struct hsp_msg *ret, struct hsp_err *err)
 {
@@ -336,7 +336,7 @@ static bool is_below(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
 }
 
-/* Tells of a submitted job by what it may lose what it trains. */
+/* Warns of settings by which the job may lose its training. */
 static void warn(struct hsp_ctl *ctl, const struct hsp_job_spec *job)
 {
     for (size_t i = 0; i < HSP_ARRAY_LEN(fleeting); i++) {

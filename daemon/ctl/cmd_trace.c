@@ -17,7 +17,7 @@ static double number(const cJSON *o, const char *key)
     return cJSON_IsNumber(v) ? v->valuedouble : -1;
 }
 
-/* A remark on what is in it: the head of the document, which is all before its events. */
+/* A remark on the trace: the head of the document, which is all before its events. */
 static void remark(struct hsp_ctl *ctl, const char *text, size_t len, const char *file)
 {
     static const char events[] = ",\n\"traceEvents\":";

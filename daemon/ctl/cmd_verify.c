@@ -29,7 +29,7 @@ enum hsp_status hsp_verify_plan(struct hsp_ctl *ctl, const struct hsp_loaded *l,
     if (fd < 0) {
         return hsp_err_set(err, HSP_EIO, errno, "cannot create %s", path);
     }
-    (void)close(fd); /* the name is taken; what is compiled replaces it */
+    (void)close(fd); /* the name is taken; the compiled program replaces it */
     struct hsp_program_request o = {
         .path = path, .out_dir = "", .how = *how, .verify = true, .scratch = true};
     const char *const args[] = {"--verify", path, NULL};
@@ -70,7 +70,7 @@ static enum hsp_status load_remote(struct hsp_ctl *ctl, const char *name, struct
     return st;
 }
 
-/* What the operand stands for: a job and, but for a job file, its plan. */
+/* The meaning of the operand: a job and, but for a job file, its plan. */
 static enum hsp_status load(struct hsp_ctl *ctl, struct hsp_pick *how, struct hsp_plan_text *plan,
                             struct hsp_loaded *l, struct hsp_err *err)
 {

@@ -2,7 +2,7 @@
  * arguments, the global options, the streams to write to.
  *
  * Purity: shell.
- * Output: the answer goes to ctl->out, everything else to ctl->msg. A failure is one line: what:
+ * Output: the answer goes to ctl->out, everything else to ctl->msg. A failure is one line: subject:
  *         why (hsp_ctl_fail). JSON carries "apiVersion": "hspmd/v1" and base units with the unit in
  *         the key.
  */
@@ -54,7 +54,7 @@ struct hsp_option {
 
 struct hsp_ctl {
     const struct hsp_command *commands; /* the table; borrowed */
-    const struct hsp_command *command;  /* that runs; NULL: none yet */
+    const struct hsp_command *command;  /* the running one; NULL: none yet */
     FILE *out, *msg;                    /* borrowed */
     struct hsp_arena *arena;            /* of this run */
     struct hsp_err flaw;                /* see hsp_ctl_flaw */

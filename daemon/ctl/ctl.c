@@ -28,7 +28,7 @@ int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err)
 {
     char text[2 * sizeof ctl->said]; /* hspmdd's words may be those of agents */
     size_t n = strlen(err->msg);
-    /* Cut between two characters, of up to 4 bytes; the whole has at its end what to do. */
+    /* Cut between two characters, of up to 4 bytes; the whole has the remedy at its end. */
     bool cut = n + 4 >= sizeof err->msg && strncmp(ctl->said, err->msg, n) == 0;
     const char *why = cut ? ctl->said : err->msg;
     (void)hsp_str_show(text, sizeof text, why, strlen(why), false);
@@ -44,7 +44,7 @@ void hsp_ctl_flaw(struct hsp_ctl *ctl, const struct hsp_err *err)
     }
 }
 
-/* @text, or what to show without memory for it. */
+/* @text, or a text to show without memory for it. */
 static const char *or_flaw(struct hsp_ctl *ctl, const char *text)
 {
     struct hsp_err err;

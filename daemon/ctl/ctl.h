@@ -1,6 +1,6 @@
-/* Says on behalf of a command what went wrong, and makes the texts of its answer.
+/* Reports the failures of a command, and makes the texts of its answer.
  *
- * Role:   used by every command and by what commands share.
+ * Role:   used by every command and by their shared parts.
  * Purity: shell (writes to ctl->msg). */
 #ifndef HSP_CTL_H
 #define HSP_CTL_H

@@ -1,4 +1,4 @@
-/* See job_load.h. */
+/* Reads the files of a job from disk and makes its graph. */
 #include "daemon/ctl/job_load.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What several commands need of a job: its file, its graph, its plan files, a cluster.
+/* Loads the inputs that several commands share: a job's file, its graph, its plan files, a cluster.
  *
  * Purity:    shell (reads files).
  * Ownership: texts and specs in the arena given; the graph is freed by hsp_loaded_fini. */
@@ -18,8 +18,8 @@ struct hsp_loaded {
     struct hsp_plan_text *plans; /* of annotations, in order */
 };
 
-/* What a file is to blame for, HSP_EINVAL and HSP_ELIMIT, as HSP_EPARSE ("exit code 6"); @err
- * too. */
+/* Turns the errors of a wrong file, HSP_EINVAL and HSP_ELIMIT, into HSP_EPARSE ("exit code 6");
+ * @err too. */
 enum hsp_status hsp_bad_file(enum hsp_status st, struct hsp_err *err);
 
 /* A whole file as text. HSP_EPARSE ("exit code 6") also when it cannot be read. */
@@ -46,8 +46,8 @@ enum hsp_status hsp_read_plan(struct hsp_arena *arena, const struct hsp_loaded *
                               const struct hsp_plan_text *text, struct hsp_plan **ret,
                               struct hsp_err *err);
 
-/* Whether a text is a file of a plan or a pool of them, by its `kind`. Only HSP_ENOMEM: what else
- * is wrong with a text is told by who reads it as what it is. */
+/* True when a text is a file of a plan or a pool of them, by its `kind`. Only HSP_ENOMEM: other
+ * mistakes in a text are told by its later reader. */
 enum hsp_status hsp_is_plan(const char *text, size_t len, struct hsp_arena *arena, bool *ret,
                             struct hsp_err *err);
 

@@ -4,7 +4,7 @@
  * may stand anywhere among the operands. An option of the command goes before a global one of that
  * name.
  *
- * Purity: pure, but for what prints. */
+ * Purity: pure, but for printing functions. */
 #ifndef HSP_OPTIONS_H
 #define HSP_OPTIONS_H
 #include "daemon/ctl/command.h"

@@ -1,4 +1,4 @@
-/* See plan_change.h. */
+/* Compares a plan with the document of the running one, rank by rank. */
 #include "daemon/ctl/plan_change.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static bool says(const cJSON *o, const char *key, double value)
     return fabs(hsp_doc_number(o, key) - value) < 1e-9;
 }
 
-/* What the document says of one rank. */
+/* The fields of one rank in the document. */
 struct place {
     uint32_t stream, stage;
     double part;

@@ -1,4 +1,4 @@
-/* Whether a plan is the one a job runs.
+/* Decides whether a plan is the one that a job runs.
  *
  * Purity: pure. */
 #ifndef HSP_PLAN_CHANGE_H

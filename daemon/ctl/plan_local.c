@@ -1,4 +1,4 @@
-/* See plan_local.h. */
+/* Reads the sizes of a model from the streams of a plan file, and makes a job of them. */
 #include "daemon/ctl/plan_local.h"
 
 #include <inttypes.h>
@@ -44,7 +44,7 @@ static enum hsp_status most_shares(const struct hsp_yaml *y, uint64_t *most, str
     return st;
 }
 
-/* What the streams say of the model: sequences of all, layers of the first, heads. */
+/* The streams' facts about the model: sequences of all, layers of the first, heads. */
 static enum hsp_status measure(const struct hsp_yaml *streams, uint64_t *batch, uint64_t *layers,
                                uint64_t *heads, struct hsp_err *err)
 {
@@ -65,7 +65,7 @@ static enum hsp_status measure(const struct hsp_yaml *streams, uint64_t *batch, 
     return st == HSP_OK ? most_shares(streams, heads, err) : st;
 }
 
-/* Refuses what names parameters, and pools. */
+/* Refuses files that name parameters, and pools. */
 static enum hsp_status of_any_model(const struct hsp_yaml *root, struct hsp_err *err)
 {
     static const char *const keys[] = {"parameters", "homes", "uses", "reshards"};

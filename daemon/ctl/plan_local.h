@@ -1,4 +1,4 @@
-/* A plan file without its job: a job is made for it, so that it can be compiled and verified.
+/* Makes a job for a plan file without one, so that the plan can be compiled and verified.
  *
  * Purity: pure. */
 #ifndef HSP_PLAN_LOCAL_H

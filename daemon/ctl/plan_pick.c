@@ -1,4 +1,4 @@
-/* See plan_pick.h. */
+/* Tries the given plan, the annotations, and the planner, in this order. */
 #include "daemon/ctl/plan_pick.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Which plan a dry run or compilation uses: the given one, an annotation, or the planner's.
+/* Chooses the plan of a dry run or compilation: the given one, an annotation, or the planner's.
  *
  * Purity: shell (reads the plan file). */
 #ifndef HSP_PLAN_PICK_H

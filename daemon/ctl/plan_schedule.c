@@ -1,4 +1,4 @@
-/* See plan_schedule.h. */
+/* Draws schedules as text, or writes them as trace events. */
 #include "daemon/ctl/plan_schedule.h"
 
 #include <string.h>

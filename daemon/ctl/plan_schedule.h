@@ -1,4 +1,4 @@
-/* The schedule of a plan, drawn with predicted times (`plan --schedule`).
+/* Draws the schedule of a plan with predicted times (`plan --schedule`).
  *
  * Purity: shell (writes to ctl->out). */
 #ifndef HSP_PLAN_SCHEDULE_H

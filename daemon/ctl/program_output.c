@@ -1,4 +1,4 @@
-/* See program_output.h. */
+/* Compiles a job, and writes the programs of all ranks to one file. */
 #include "daemon/ctl/program_output.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static enum hsp_status write_file(const struct hsp_program_file *f, const char *
     return st;
 }
 
-/* What --verify made of the sizes. */
+/* The sizes that --verify chose. */
 static void print_small(struct hsp_ctl *ctl, const struct hsp_loaded *l, const struct hsp_small *s)
 {
     const struct hsp_model_spec *a = &l->job->model, *b = &s->model;

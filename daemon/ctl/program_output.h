@@ -1,4 +1,4 @@
-/* A program file made of a job and a plan: compile, and the first half of verify.
+/* Makes a program file of a job and a plan: compile, and the first half of verify.
  *
  * Purity: shell (reads the plan file, writes the program file). */
 #ifndef HSP_PROGRAM_OUTPUT_H
@@ -15,7 +15,7 @@ struct hsp_program_request {
     bool scratch;   /* the file is ours, and not spoken of */
 };
 
-/* Picks the plan, compiles the job and writes the file; what is said goes to ctl->msg. Errors are
+/* Picks the plan, compiles the job and writes the file; messages go to ctl->msg. Errors are
  * those of hsp_pick_plan, hsp_compile and hsp_compile_small; HSP_ELIMIT: more than 1 GiB of
  * programs; HSP_EIO. */
 enum hsp_status hsp_write_programs(struct hsp_ctl *ctl, const struct hsp_loaded *l,

@@ -1,4 +1,4 @@
-/* See remote.h. */
+/* Sends requests to hspmdd, and reads its answers. */
 #include "daemon/ctl/remote.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
     if (st == HSP_EAUTH || st == HSP_EPERM || st == HSP_ENOMEM) {
         return st;
     }
-    if (st != HSP_OK) { /* whatever it was, hspmdd cannot be reached */
+    if (st != HSP_OK) { /* every error means that hspmdd cannot be reached */
         char why[sizeof err->msg];
         (void)snprintf(why, sizeof why, "%s", err != NULL ? err->msg : "");
         return hsp_err_set(
@@ -143,8 +143,8 @@ enum hsp_status hsp_remote_send(struct hsp_remote *r, struct hsp_msg *m, struct 
     return st;
 }
 
-/* The text of an answer, in which agents may have had their say: in JSON, what a terminal would
- * obey stands in strings only, where its code means the same. NULL: no memory. */
+/* The text of an answer, which may have parts from agents: in JSON, control characters stand in
+ * strings only, where their code means the same. NULL: no memory. */
 static const char *shown(struct hsp_arena *arena, const struct hsp_frame *f, size_t *ret_len)
 {
     const char *text = f->blob != NULL ? (const char *)f->blob : "";

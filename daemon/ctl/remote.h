@@ -2,7 +2,7 @@
  *
  * Purity:    shell (blocking network calls with the run's --timeout).
  * Ownership: answers live in the run's arena. Failures are one line for people:
- *            what: why; what to do. */
+ *            subject: why; remedy. */
 #ifndef HSP_REMOTE_H
 #define HSP_REMOTE_H
 #include <cjson/cJSON.h>

@@ -93,7 +93,8 @@ static size_t width_of(const struct hsp_table *t, size_t column)
 
 enum layout { WHOLE, FOLDED, BELOW };
 
-/* How the table fits, and the widths of its columns: the folded ones share what the others leave. */
+/* Decides how the table fits, and the widths of its columns: the folded ones share the room of the
+ * others. */
 static enum layout share_width(const struct hsp_table *t, size_t width[COLUMNS_MAX])
 {
     size_t left = t->ctl->width, n = 0, all = t->n - 1, fixed = t->n - 1;
@@ -108,7 +109,7 @@ static enum layout share_width(const struct hsp_table *t, size_t width[COLUMNS_M
         return left == 0 || all <= left || n == 0 ? WHOLE : BELOW;
     }
     bool done[COLUMNS_MAX] = {false};
-    for (left -= fixed; n > 0; n--) { /* the narrowest first: what it does not need others get */
+    for (left -= fixed; n > 0; n--) { /* the narrowest first: others get its spare room */
         size_t best = t->n;
         for (size_t i = 0; i < t->n; i++) {
             bool may = t->columns[i].kind == HSP_FOLDED && !done[i];
@@ -228,7 +229,7 @@ bool hsp_table_print(struct hsp_table *t)
         return false;
     }
     /* Straight to the answer, whose errors are looked at in the end: a string would be cut
-     * in silence when it cannot grow. The library leaves out what it has no memory for;
+     * in silence when it cannot grow. The library leaves out parts for which it has no memory;
      * malloc says so. */
     errno = 0;
     bool ok =

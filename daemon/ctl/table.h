@@ -1,9 +1,9 @@
-/* Tables on libsmartcols: text cells in columns, to the answer of a command.
+/* Prints tables by libsmartcols: text cells in columns, to the answer of a command.
  *
  * Where the answer goes to a terminal that is too narrow for it, HSP_FOLDED columns share the room
  * that the others leave, and their texts take several lines. Example: of 120 characters the others
- * and the spaces take 60, CAUSE has 30, PLAN 200: CAUSE gets 30, PLAN 30. Where that leaves them less
- * than 24 each, as on 100 characters, they stand in lines of their own below each row.
+ * and the spaces take 60, CAUSE has 30, PLAN 200: CAUSE gets 30, PLAN 30. Where that leaves them
+ * less than 24 each, as on 100 characters, they stand in lines of their own below each row.
  *
  * Purity: shell. Errors are sticky: a table that failed is none, and is a flaw of the answer. */
 #ifndef HSP_TABLE_H

@@ -1,4 +1,4 @@
-/* See transition.h. */
+/* Compiles both plans, and adds up the bytes of the move between them. */
 #include "daemon/ctl/transition.h"
 
 #include <cjson/cJSON.h>
@@ -160,7 +160,7 @@ static enum hsp_status plan_traffic(struct work *w, struct hsp_err *err)
                         : st;
 }
 
-/* Compiles one plan for what it leaves in @k. */
+/* Compiles one plan for the templates that it leaves in @k. */
 static enum hsp_status compile(const struct work *w, const struct hsp_plan *p,
                                struct hsp_templates *k, struct hsp_err *err)
 {

@@ -1,4 +1,4 @@
-/* What a switch between two plans moves: `hspmdctl plan --transition`.
+/* Prices a switch between two plans: the bytes that it moves (`hspmdctl plan --transition`).
  *
  * Purity: shell (reads plan and cluster files, asks hspmdd for the plan of a job). */
 #ifndef HSP_TRANSITION_H

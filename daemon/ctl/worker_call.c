@@ -1,4 +1,4 @@
-/* See worker_call.h. */
+/* Finds and starts hspmd-worker, and waits for its end. */
 #include "daemon/ctl/worker_call.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Starting hspmd-worker on this machine: hspmdctl itself never links what computes or what reads
+/* Starts hspmd-worker on this machine: hspmdctl itself never links code that computes or reads
  * state (proto/README.md: daemon and worker never link each other).
  *
  * Purity: shell (processes). The program is the one beside hspmdctl, else that of the installation

@@ -8,12 +8,12 @@ include daemon/spmd/codegen/local.mk
 include daemon/spmd/verify/local.mk
 EXTRA_DIST += daemon/spmd/README.md
 
-# Whoever calls comes before whom it calls: the linker keeps the order of the rooms.
+# A caller comes before its callees: the linker keeps the order of the rooms.
 COMPILER_LIBS = daemon/migrate/libmigrate.a daemon/spmd/verify/libverify.a \
   daemon/spmd/codegen/libcodegen.a daemon/spmd/total/libtotal.a daemon/spmd/lower/liblower.a \
   daemon/spmd/schedule/libschedule.a daemon/spmd/reshard/libreshard.a \
   daemon/spmd/sharding/libsharding.a daemon/plan/libplan.a
 
-# What links the compiler needs these behind it.
+# Programs that link the compiler need these behind it.
 SPMD_LIBS = $(COMPILER_LIBS) daemon/graph/libgraph.a proto/program/libprogram.a \
   proto/layout/liblayout.a proto/op/libop.a $(TEXT_LIBS)

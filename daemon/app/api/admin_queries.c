@@ -54,7 +54,7 @@ static void query_free(struct query *x)
 
 /* ---- on the pool thread ---- */
 
-/* The job would wait, says the answer to who only asks for the prediction. */
+/* The job would wait: the answer to a request for the prediction alone. */
 static void too_few(struct query *x, uint32_t n)
 {
     const struct hsp_job_spec *s = x->rec->spec;
@@ -96,7 +96,7 @@ static void do_submit(struct query *x)
     x->status = hsp_job_rec_make(s->file, (const char *)x->msg.blob, x->msg.blob_len, s->n_files,
                                  s->files, &x->rec, &x->err);
     if (x->status == HSP_EINVAL) {
-        x->status = HSP_EPARSE; /* whatever is wrong is in the files */
+        x->status = HSP_EPARSE; /* any mistake is in the files */
     }
     if (x->status == HSP_OK) {
         predict(x, dry);

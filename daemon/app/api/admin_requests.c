@@ -149,7 +149,7 @@ static void node_check(struct hsp_app *a, struct hsp_caller *cl, const struct hs
     while (p != NULL && !p->check) {
         p = p->next;
     }
-    if (p != NULL) { /* its answer may wait for the disk, and is made of what the core has found */
+    if (p != NULL) { /* the answer may wait for the disk, and is made from the core's result */
         hsp_app_reply(a, cl->conn, msg->request, HSP_ESTATE,
                       "another check is under way; try again when it has ended", NULL, 0, false);
         return;

@@ -7,7 +7,7 @@
 #define HSP_ADMIN_REQUESTS_H
 #include "daemon/app/state/sessions.h"
 
-/* A message of an administrator, who may command. The reply may come later. */
+/* A message of an administrator with the right to command. The reply may come later. */
 void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 
 #endif

@@ -50,7 +50,7 @@ static void fail(struct hsp_app *a, struct hsp_adoption *x, enum hsp_status st, 
     (void)hsp_adoption_free(x);
 }
 
-/* What the agents say does not agree, and is written to the feed in full: @why is cut in a
+/* The agents' answers do not agree, and are written to the feed in full: @why is cut in a
  * message. */
 static void refuse_papers(struct hsp_app *a, struct hsp_adoption *x, const char *why)
 {
@@ -125,7 +125,7 @@ static void one_less(struct hsp_app *a, struct hsp_adoption *x)
     }
 }
 
-/* Who was asked for @x on @conn, and has not answered before; NULL: nobody. */
+/* The agent on @conn that was asked for @x, and has not answered before; NULL: none. */
 static struct hsp_adoption_holder *strike(struct hsp_adoption *x, uint32_t conn)
 {
     for (uint32_t i = 0; i < x->n_asked; i++) {
@@ -196,8 +196,8 @@ struct found { /* different jobs that may be meant */
     struct hsp_digest cluster[FOUND];
 };
 
-/* @what: its name, its number, or NUMBER@CLUSTER with the first digits of the cluster's id. A number
- * is no name here either, whatever an agent calls its job. */
+/* @what: its name, its number, or NUMBER@CLUSTER with the first digits of the cluster's id. A
+ * number is no name here either, though an agent may call its job so. */
 static bool is_it(const char *what, uint32_t id, const char *name, struct hsp_digest cluster)
 {
     const char *at = strchr(what, '@');
@@ -238,7 +238,7 @@ static void put_found(const struct found *f, struct hsp_buf *out)
         hsp_digest_hex(f->cluster[i], hex[i]);
         for (uint32_t k = 0; k < i; k++) {
             while (f->job[i] == f->job[k] && strncmp(hex[i], hex[k], (size_t)digits) == 0) {
-                digits++; /* they are different */
+                digits++; /* the two digits are different */
             }
         }
     }
@@ -253,7 +253,8 @@ static struct hsp_digest known_as(const struct hsp_app *a, const struct hsp_job 
     return hsp_ci_not_adopted(j) ? j->from : a->cluster->id;
 }
 
-/* Member @n keeps state of @j, which is BEHIND. It may have said so before @j was. */
+/* True when member @n keeps state of @j, which is BEHIND. The node may have said so before @j
+ * was. */
 static bool keeps(const struct hsp_app *a, const struct hsp_cluster_node *n,
                   const struct hsp_job *j)
 {
@@ -398,13 +399,13 @@ static void adopt_job(struct hsp_app *a, const struct hsp_caller *cl, const stru
     a->adoptions = x;
     if (!ask_agents(a, x) || x->n_asked == 0) {
         take_off(a, x);
-        fail(a, x, HSP_ENODEV, /* they may come */
+        fail(a, x, HSP_ENODEV, /* devices may come */
              x->from[0] != '\0' ? "no agent of this node or address keeps the job"
                                 : "no agent that keeps the job is connected: start them");
     }
 }
 
-/* ---- what a node keeps is given up ---- */
+/* ---- state of a node is given up ---- */
 
 struct discarding {
     bool force, told;
@@ -484,8 +485,8 @@ static void discard_member(struct hsp_app *a, struct discarding *x,
     }
 }
 
-/* Goes over what agents of this name, or the one at this address, keep, members too: jobs that are
- * behind here, or not adopted. */
+/* Goes over the state that agents of this name, or the one at this address, keep, members too: jobs
+ * that are behind here, or not adopted. */
 static void discard_all(struct hsp_app *a, struct discarding *x, const char *node)
 {
     const struct hsp_cluster *c = a->cluster;

@@ -1,10 +1,10 @@
 /* Answers ADOPT: asks the agents that keep a job for its papers (proto/wire/papers.h), and gives
- * the newest to the core; or tells an agent to delete what it keeps.
+ * the newest to the core; or tells an agent to delete its state of the job.
  *
  * Example:   job mist is kept by the parked agents a, b and c. All are asked; a and b tell papers
  *            of epoch 9, c those of epoch 7, which it left. Those of epoch 9 become an event of the
  *            core; with its REPLY our own rows of mist become rows of the store, in the same batch.
- *            Had a alone told epoch 9, the administrator would be asked whom to believe
+ *            Had a alone told epoch 9, the administrator would have to name the agent to believe
  *            (adoption.h).
  * Purity:    shell (libuv, clock).
  * Bounds:    HSP_ADOPTIONS at a time, each of HSP_MAX_NODES agents, for 10 s.

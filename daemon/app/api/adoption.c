@@ -154,7 +154,7 @@ static int downwards(uint64_t a, uint64_t b)
     return (a < b) - (a > b);
 }
 
-/* Those who say the same are neighbours. */
+/* Holders with equal papers are neighbours. */
 static int newest_first(const void *left, const void *right)
 {
     const struct hsp_adoption_holder *a = left, *b = right;
@@ -181,7 +181,7 @@ static uint32_t agreeing(const struct hsp_adoption *x, uint32_t at)
     return n;
 }
 
-/* The holders from @at on that say the same, and what that is. Returns how many they are. */
+/* Appends the holders from @at on with equal papers, and their epoch. Returns their number. */
 static uint32_t put_agreeing(const struct hsp_adoption *x, uint32_t at, struct hsp_buf *out)
 {
     const struct hsp_adoption_holder *h = &x->holder[at];

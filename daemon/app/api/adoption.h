@@ -1,5 +1,5 @@
-/* What is known of a job that is to be adopted: what its agents have told, the newest papers so far
- * (proto/wire/papers.h), and the records made of them.
+/* Collects the facts about a job that is to be adopted: the answers of its agents, the newest
+ * papers so far (proto/wire/papers.h), and the records made of them.
  *
  * Anybody who holds the worker key can say that it keeps the job, and tell papers of its own. So
  * nothing is taken that only one of several agents says, or that they do not agree on, before an
@@ -24,7 +24,7 @@ struct hsp_adoption_plan { /* of the papers */
     struct hsp_plan_rec *rec; /* counted; its devices are those of the lost store */
 };
 
-/* An agent that keeps the job, and what it has told. */
+/* An agent that keeps the job, and its answer. */
 struct hsp_adoption_holder {
     uint32_t agent;                /* its connection, */
     uint32_t conn;                 /* and 0 when it has answered, or is gone */
@@ -63,16 +63,16 @@ struct hsp_adoption *hsp_adoption_free(struct hsp_adoption *x); /* NULL allowed;
  * HSP_ENOENT: of another job; HSP_ENOMEM. */
 enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, struct hsp_adoption_holder *h,
                                       const uint8_t *data, uint32_t len, struct hsp_err *err);
-/* One has told papers, and nobody is waited for: puts the holders in order, the newest first, and
- * appends to @out whose papers the newest are: n_taken of them. HSP_ESTATE: an administrator has to
- * name one; then it is why, and who says what. */
+/* One has told papers, and no answer is outstanding: puts the holders in order, the newest first,
+ * and appends to @out the names with the newest papers: n_taken of them. HSP_ESTATE: an
+ * administrator has to name one; then @out has the reason and each holder's papers. */
 enum hsp_status hsp_adoption_judge(struct hsp_adoption *x, struct hsp_buf *out);
 /* Connections of the n_taken, for the core; the caller's to free. NULL: no memory. */
 uint32_t *hsp_adoption_agents(const struct hsp_adoption *x);
-/* Makes the records. All is found here that could keep the shell from taking what the core @c has
- * adopted. HSP_EPARSE: a row is missing, or none of this program, or the rows of the shell and of
- * the core contradict each other; HSP_EDIGEST, HSP_EVERSION: the core's are not those of one job;
- * HSP_ENOMEM. */
+/* Makes the records, and finds all errors that could keep the shell from taking the job that the
+ * core @c has adopted. HSP_EPARSE: a row is missing, or none of this program, or the rows of the
+ * shell and of the core contradict each other; HSP_EDIGEST, HSP_EVERSION: the core's are not those
+ * of one job; HSP_ENOMEM. */
 enum hsp_status hsp_adoption_read(struct hsp_adoption *x, const struct hsp_cluster *c,
                                   struct hsp_err *err);
 /* The core has adopted it: the job and its plans are known from here on. Calls @row for each row of

@@ -20,11 +20,11 @@ struct hsp_ckpt_asked {
     uint32_t conn, node;
     char name[HSP_NAME_MAX + 1];
     bool matters; /* for the job (ckpt_look.h) */
-    bool ran;     /* it was a rank of it */
-    bool away;    /* it is not connected */
-    bool absent;  /* it has nothing that shows that the job began there; */
+    bool ran;     /* was a rank of the job */
+    bool away;    /* not connected */
+    bool absent;  /* has nothing that shows that the job began there; */
     bool vague;   /* which is no proof of anything: its version makes no file of the begin */
-    bool failed;  /* it could not look; */
+    bool failed;  /* could not look; */
     char *why;    /* owned: why, NULL: no memory to keep that */
 };
 
@@ -66,8 +66,8 @@ static bool computes(const struct hsp_cluster_node *n)
 enum { OWN = 1, RAN = 2 };
 
 /* Notes the nodes of @j: those that execute it, or vouch for it, are its OWN; those that
- * were ranks RAN it. They have its checkpoint.path, if any has. Returns whether it is on
- * record who they are. */
+ * were ranks RAN it. They have its checkpoint.path, if any has. Returns whether these nodes are on
+ * record. */
 static bool note_own(const struct hsp_job *j, uint8_t *own)
 {
     bool known = false;
@@ -156,7 +156,7 @@ uint32_t hsp_ckpt_answers_choose(struct hsp_ckpt_answers *x, const struct hsp_cl
     return n_new;
 }
 
-/* ---- what they say ---- */
+/* ---- the answers of agents ---- */
 
 uint32_t hsp_ckpt_answers_conn(const struct hsp_ckpt_answers *x, uint32_t i)
 {
@@ -199,7 +199,7 @@ bool hsp_ckpt_answers_take(struct hsp_ckpt_answers *x, uint32_t conn, const stru
     if (m->damaged[0] != '\0' && (k->matters || x->shared)) {
         hsp_str_printf(x->damaged, sizeof x->damaged, "%s", m->damaged);
     }
-    bool kept = keep(x, (uint32_t)(k - x->asked), m); /* also beside a reason: what could be read */
+    bool kept = keep(x, (uint32_t)(k - x->asked), m); /* also beside a reason: the readable ones */
     k->absent = kept && m->reason[0] == '\0' && m->n_seen == 0 && m->absent;
     if (m->reason[0] != '\0' || !kept) {
         could_not(k, kept ? m->reason : "too many checkpoints");
@@ -265,8 +265,8 @@ bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn)
     return k != NULL;
 }
 
-/* A node that sees the shared folder sees what is there; of one that has run the job
- * that is certain. */
+/* A node that sees the shared folder sees all of its checkpoints; a node that has run the job
+ * certainly sees it. */
 static bool folder_seen(const struct hsp_ckpt_answers *x)
 {
     return x->shared && (x->known ? x->own_seen : x->path_seen);
@@ -280,7 +280,7 @@ static bool is_idle(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_aske
     return (k->away || k->absent) && (folder_seen(x) || !may_have);
 }
 
-/* What is wrong with @k; NULL: nothing that is to be told. */
+/* The failure of @k; NULL: nothing that is to be told. */
 static const char *fault_of(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
 {
     return k->conn != 0                  ? "no answer"

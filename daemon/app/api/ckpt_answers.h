@@ -31,7 +31,7 @@ struct hsp_ckpt_answers {
     bool shared;             /* checkpoint.path is; */
     bool path_seen;          /* and a node has looked there, */
     bool own_seen;           /* and one that has executed the job */
-    bool known;              /* it is on record who has executed the job */
+    bool known;              /* the executing nodes are on record */
     bool any;   /* else any node of the store may have, also one that is not connected */
     bool begun; /* a node shows that the job has begun */
     bool mute;  /* a node that matters has an agent too old to be asked; */
@@ -68,11 +68,11 @@ struct hsp_ckpt_lines { /* of the list, in the form of the feed's */
     uint32_t id;
     uint64_t seq;
     int64_t unix_ms;
-    const struct hsp_job *of; /* whose cuts say what was given up */
+    const struct hsp_job *of; /* whose cuts list the steps given up */
 };
 /* Appends a line for each checkpoint, the newest first, with the nodes that see it, and whether it
- * was given up, as many as fit into HSP_LIST_MAX; then one that says what is left out, and one of
- * nodes that could not look. False: no memory. */
+ * was given up, as many as fit into HSP_LIST_MAX; then one on the lines left out, and one of nodes
+ * that could not look. False: no memory. */
 bool hsp_ckpt_answers_list(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lines *l,
                            struct hsp_buf *out);
 

@@ -15,7 +15,7 @@
 
 #define LOOK_MS  10000 /* for nodes that are connected and do not answer */
 #define STOPS_MS 100   /* between two looks whether the devices of a job have stopped */
-#define WHY_MOST 200u  /* bytes of what the core hears of nodes that could not look */
+#define WHY_MOST 200u  /* bytes of the reason why nodes could not look, for the core */
 
 struct hsp_look {
     struct hsp_look *next;
@@ -23,7 +23,7 @@ struct hsp_look {
     uint32_t job;
     uint64_t number; /* of the question to the nodes */
     uint64_t ticket; /* FOR_CORE */
-    uint32_t conn;   /* of the caller, as what follows */
+    uint32_t conn;   /* of the caller, as the next two */
     uint64_t request, step;
     char actor[96];
     bool waits; /* nobody was asked: devices of the job still stop */
@@ -137,7 +137,7 @@ static void resume(struct hsp_app *a, const struct hsp_look *x, const char *why)
                                  .job = x->job,
                                  .has_step = true,
                                  .step = x->step,
-                                 .looked = !x->got.mute, /* else what is on record counts, too */
+                                 .looked = !x->got.mute, /* else the record counts, too */
                                  .n_seen = x->got.n_seen,
                                  .seen = x->got.seen,
                                  .reason = why};
@@ -258,7 +258,7 @@ hsp_msec hsp_app_ckpts_deadline(const struct hsp_app *a)
     return best;
 }
 
-/* ---- who asks ---- */
+/* ---- the callers ---- */
 
 /* Begins one for job @job, a copy of @what. False: no memory, or too many. */
 static bool begin(struct hsp_app *a, uint32_t job, const struct hsp_look *what)

@@ -50,7 +50,7 @@ void hsp_app_pending_free(struct hsp_pending *p)
     }
 }
 
-/* {"job","id","reason","plan"}: what a submit answers. The reason says what the job waits for. */
+/* {"job","id","reason","plan"}: the answer of submit. The reason names the job's wait. */
 static char *submitted(const struct hsp_app *a, const struct hsp_pending *p, uint32_t job)
 {
     const struct hsp_job *core = hsp_cluster_job(a->cluster, job);
@@ -72,7 +72,7 @@ static char *submitted(const struct hsp_app *a, const struct hsp_pending *p, uin
     return text;
 }
 
-/* What a check has found; and a line of events. */
+/* The findings of a check; and a line of events. */
 static char *checked(struct hsp_app *a)
 {
     struct hsp_check_sum s;

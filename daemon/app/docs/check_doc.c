@@ -1,4 +1,4 @@
-/* See check_doc.h. */
+/* Writes the findings of a check of nodes as a document. */
 #include "daemon/app/docs/check_doc.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ static const char *name_of(const struct doc *d, uint32_t at)
     return d->c->nodes[d->c->check.nodes[at].node].name;
 }
 
-/* @said: what is wrong; kept when it is the first. */
+/* @said: the fault; kept when it is the first. */
 static void worse(struct doc *d, const char *said)
 {
     if (d->sum->worse++ == 0) {
@@ -124,7 +124,7 @@ static void put_node(struct doc *d, cJSON *list, uint32_t at)
 
 /* ---- links ---- */
 
-/* What planning assumes of links: they are described together, as for a job on all of these nodes.
+/* The links that planning assumes: they are described together, as for a job on all of these nodes.
  */
 static bool describe(struct doc *d)
 {
@@ -198,7 +198,7 @@ static void put_pair(struct doc *d, cJSON *list, const struct hsp_check_pair *p)
 {
     const struct hsp_check *k = &d->c->check;
     if (k->nodes[p->a].state != HSP_CHECK_DONE || k->nodes[p->b].state != HSP_CHECK_DONE) {
-        return; /* what is to be said stands at the node */
+        return; /* the node has the message */
     }
     cJSON *o = cJSON_CreateObject();
     const char *verdict = state_verdict(d, p->state, p->why);

@@ -1,10 +1,10 @@
-/* What a check of nodes has found: figures beside those on record, and what is too slow.
+/* Reports the findings of a check of nodes: figures beside those on record, and slow parts.
  *
  * Role:   the answer to hspmdctl node check, and the line about it in the events.
  * Rules:  a device is `slow` when one of its rates is below threshold times the one on record, and
  *         `crowded` when it got its core for less than threshold of the time; a link is `slow` when
- *         a direction moves less than threshold times what planning assumes, or a message takes
- *         longer than by 1 / threshold and 0.1 ms more.
+ *         a direction moves less than threshold times the rate that planning assumes, or a message
+ *         takes longer than by 1 / threshold and 0.1 ms more.
  * Purity: pure. */
 #ifndef HSP_CHECK_DOC_H
 #define HSP_CHECK_DOC_H

@@ -13,8 +13,8 @@
 struct list {
     cJSON *items;
     const struct hsp_cluster *c;
-    const struct hsp_job *job; /* that alone; NULL: see node */
-    const char *node;          /* that alone; "" all */
+    const struct hsp_job *job; /* this job alone; NULL: see node */
+    const char *node;          /* this node alone; "" all */
     hsp_msec now_ms;
     int64_t unix_ms; /* the same by the wall clock */
 };

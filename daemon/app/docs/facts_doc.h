@@ -1,5 +1,5 @@
-/* Lists in the status document what plans do without because of a failure: what, why, since when
- * and until when.
+/* Lists in the status document the parts that plans avoid because of a failure: which, why, since
+ * when and until when.
  *
  * Example: n1/0 had no memory for job mist ten seconds ago:
  *   {"kind": "out-of-memory", "job": "mist", "node": "n1", "device": 0,

@@ -1,4 +1,4 @@
-/* See plan_doc.h. */
+/* Writes predicted plans, from the planner's prices. */
 #include "daemon/app/docs/plan_doc.h"
 
 #include <cjson/cJSON.h>
@@ -54,7 +54,7 @@ static cJSON *rank_doc(const struct hsp_cluster_desc *cluster, const struct hsp_
     return o;
 }
 
-/* What lies in state folders, and which losses it outlasts. */
+/* Writes the bytes in state folders, and the losses that they outlast. */
 static void put_state(cJSON *o, const struct hsp_job_spec *job, const struct hsp_cost *c)
 {
     char text[HSP_DURABILITY_BYTES];

@@ -1,4 +1,4 @@
-/* A predicted plan as JSON: the same keys as `hspmdctl plan -o json` (kind plan-prediction).
+/* Writes a predicted plan as JSON: the keys of `hspmdctl plan -o json` (kind plan-prediction).
  *
  * Purity: pure. */
 #ifndef HSP_PLAN_DOC_H

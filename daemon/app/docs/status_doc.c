@@ -74,7 +74,7 @@ static void put_plan(struct hsp_app *a, cJSON *o, uint32_t job, uint64_t no)
     }
 }
 
-/* What the loss of one node would cost. */
+/* The cost of the loss of one node. */
 static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *j)
 {
     struct hsp_spread s;
@@ -115,7 +115,7 @@ static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *
     put_text(o, "durability", text);
 }
 
-/* What lies in state folders for the layout that runs, while that is known. */
+/* The bytes in state folders of the running layout, while they are known. */
 static void put_folders(struct hsp_app *a, cJSON *o, const struct hsp_job *core)
 {
     struct hsp_app_job *j = hsp_app_job_find(a, core->id);
@@ -175,7 +175,7 @@ static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_
     put(x, "tokens_read", (double)hsp_data_cursor_tokens(&c));
 }
 
-/* Who could read what devices of different hosts say to each other. @trusted: in words, "" none. */
+/* The readers of traffic between devices of different hosts. @trusted: in words, "" none. */
 static void put_plane(cJSON *o, bool tls, const char *trusted)
 {
     put_text(o, "data_plane", tls ? "tls" : "clear");
@@ -185,7 +185,7 @@ static void put_plane(cJSON *o, bool tls, const char *trusted)
     }
 }
 
-/* By what its executors talk: connections of each kind. */
+/* The transports of its executors: connections of each kind. */
 static void put_transport(cJSON *o, const struct hsp_links *n)
 {
     cJSON *x =
@@ -247,7 +247,7 @@ static void put_final(cJSON *o, const struct hsp_job *j)
     char path[PATH_MAX];
     if (j->state == HSP_JOB_DONE && j->checkpoint_path[0] != '\0') {
         (void)snprintf(path, sizeof path, "%s/%s/final", j->checkpoint_path,
-                       j->name); /* it was written */
+                       j->name); /* the job was written */
         put_text(o, "final_model", path);
     }
 }
@@ -334,7 +334,7 @@ static void put_cards(cJSON *o, const struct hsp_cluster_node *n)
     }
 }
 
-/* What its driver says of a GPU. */
+/* The driver's note on a GPU. */
 static void put_note(cJSON *x, const struct hsp_device_note *note)
 {
     if (note == NULL || note->model[0] == '\0') {
@@ -350,7 +350,7 @@ static void put_note(cJSON *x, const struct hsp_device_note *note)
     }
 }
 
-/* What it reaches in products of each shape, by the type of their factors. */
+/* The measured rates of products of each shape, by the type of their factors. */
 static void put_products(cJSON *x, const struct hsp_node_device *v)
 {
     static const char *const types[] = {"fp32", "fp64", "tf32", "bf16"};
@@ -389,7 +389,7 @@ static void put_paths(cJSON *o, const struct hsp_cluster_node *n)
     }
 }
 
-/* What its drain waits for. */
+/* The jobs for which a drain waits. */
 static void put_waits(cJSON *o, const struct hsp_cluster *c, const struct hsp_cluster_node *n)
 {
     char text[HSP_TEXT_MAX + 1];
@@ -510,7 +510,7 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
     return o;
 }
 
-/* Nodes that say that hspmdd is behind for all, and prove who they are. */
+/* Nodes that say that hspmdd is behind for all, and prove their identity. */
 static void put_ahead(cJSON *o, const struct hsp_cluster *c)
 {
     cJSON *list = cJSON_AddArrayToObject(o, "behind_by");
@@ -530,7 +530,7 @@ static bool on_record(const struct hsp_cluster *c, const struct hsp_parked_job *
     return ours && (j == NULL || j->state != HSP_JOB_BEHIND);
 }
 
-/* An agent that is no member: why, and of what it keeps state. */
+/* An agent that is no member: the reason, and the jobs whose state it keeps. */
 static cJSON *parked_doc(const struct hsp_cluster *c, const struct hsp_parked *p)
 {
     cJSON *o = cJSON_CreateObject();

@@ -1,4 +1,4 @@
-/* See trace_doc.h. */
+/* Merges the parts of a trace by time. */
 #include "daemon/app/docs/trace_doc.h"
 
 #include <inttypes.h>
@@ -146,7 +146,7 @@ static enum hsp_status collect(struct doc *x, struct hsp_arena *arena, struct hs
 
 /* ---- writing ---- */
 
-/* A JSON text. Names of a part may hold any bytes: what is no ASCII becomes a question mark. */
+/* A JSON text. Names of a part may hold any bytes: a byte outside ASCII becomes a question mark. */
 static void put_text(struct hsp_buf *out, const char *s)
 {
     hsp_buf_puts(out, "\"");

@@ -1,4 +1,4 @@
-/* The parts of a trace, of all devices of an epoch, as one document: trace events (a JSON object)
+/* Joins the parts of a trace, of all devices of an epoch, into one document: trace events (JSON)
  * as Chrome and Perfetto read them, by time on one clock.
  *
  * A process is a device (its pid is its rank), a thread one of its queues. Time is that of hspmdd's
@@ -34,7 +34,7 @@ struct hsp_trace_job {
     const char *note; /* why it is not whole; "" it is */
 };
 
-/* What the instructions of one part took, by kind; those of validation are left out, and runs of
+/* The times of the instructions of one part, by kind; those of validation are left out, and runs of
  * several kinds. Errors of hsp_trace_part_decode. */
 enum hsp_status hsp_trace_sums(const uint8_t *blob, size_t len, struct hsp_arena *arena,
                                struct hsp_measured *ret, struct hsp_err *err);

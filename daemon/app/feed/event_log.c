@@ -108,7 +108,7 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
     } else {
         (void)add_row(a, false, e.seq, 0, f->job, &line);
     }
-    if (j != NULL && core != NULL) { /* it may have told that the job goes back */
+    if (j != NULL && core != NULL) { /* this fact may tell that the job goes back */
         hsp_app_job_look_back(a, j, core);
     }
     hsp_buf_fini(&line);
@@ -333,7 +333,7 @@ void hsp_app_flush(struct hsp_app *a)
     }
 }
 
-/* ---- what is there already ---- */
+/* ---- files of earlier starts ---- */
 
 static void tell_damage(struct hsp_app *a, const char *text)
 {
@@ -385,7 +385,7 @@ void hsp_app_feed_check(struct hsp_app *a)
         tell_damage(a, a->rebuilt.text);
     }
     if (l == NULL) {
-        return; /* readers leave out what is damaged all the same */
+        return; /* readers leave out damaged lines all the same */
     }
     l->work.run = run_look;
     l->work.done = done_look;

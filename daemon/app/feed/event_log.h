@@ -15,7 +15,7 @@ struct hsp_app;
 void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f);
 /* A STEP of @job, or the lines of all steps in a FINISHED. */
 void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m);
-void hsp_app_flush(struct hsp_app *a); /* starts writing what is pending */
+void hsp_app_flush(struct hsp_app *a); /* starts writing the pending lines */
 /* Begins to read all stored lines; damaged ones are deleted, and the event store.damaged counts
  * them. Before that it tells whether the store was written anew. */
 void hsp_app_feed_check(struct hsp_app *a);

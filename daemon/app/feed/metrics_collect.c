@@ -164,7 +164,7 @@ static void take_job(struct hsp_app *a, struct snapshot *s, const struct hsp_job
 {
     struct hsp_app_job *j = hsp_app_job_find(a, core->id);
     if (j == NULL || hsp_job_terminal(core->state)) {
-        return; /* what is over is not watched: labels must not pile up */
+        return; /* ended jobs are not watched: labels must not pile up */
     }
     const struct hsp_plan_rec *plan = hsp_app_plan_find(j, core->cur.plan);
     const struct hsp_m_step *newest = hsp_app_job_newest(j, core);

@@ -12,7 +12,7 @@ extern const struct hsp_httpd_calls hsp_app_http_calls; /* ctx: struct hsp_app *
 
 /* @j: the job of the fact, NULL none. */
 void hsp_app_count_fact(struct hsp_app *a, struct hsp_app_job *j, const struct hsp_fact *f);
-/* Charges the time since the last call to what each job was doing. */
+/* Charges the time since the last call to the present activity of each job. */
 void hsp_app_count_time(struct hsp_app *a);
 
 #endif

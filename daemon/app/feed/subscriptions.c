@@ -24,7 +24,7 @@ struct hsp_follower {
     uint64_t request;
     uint32_t job; /* 0: all */
     bool metrics, follow, reading, begun;
-    struct hsp_ckpt_cuts cuts; /* of the job, where what was given up is not shown */
+    struct hsp_ckpt_cuts cuts; /* of the job, where given-up steps are not shown */
     uint64_t since;            /* events: last number sent; metrics: next step */
     uint64_t flushed;          /* events on disk when the reading began */
     uint64_t behind; /* the lines made before the request: it reads when they are on disk */
@@ -42,7 +42,7 @@ struct hsp_waiter {
     enum { WAIT_RUNNING, WAIT_DONE, WAIT_STEP } what;
     hsp_msec deadline; /* UINT64_MAX: none */
     bool follow;       /* hears why files of the job cannot be written */
-    char told[sizeof(((struct hsp_job *)NULL)->problem)]; /* what it has heard of that */
+    char told[sizeof(((struct hsp_job *)NULL)->problem)]; /* the text it has heard of that */
 };
 
 /* True where so many wait or follow that @m is refused. */

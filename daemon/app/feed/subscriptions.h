@@ -1,7 +1,7 @@
 /* Sends lines of events and metrics to hspmdctl as they come, and answers requests that wait for a
  * job.
  *
- * Example:   `events --follow` gets what is stored, 4096 lines a reply, and then each group of
+ * Example:   `events --follow` gets the stored lines, 4096 a reply, and then each group of
  *            lines when it is on disk; `wait mist --for step=100` gets one reply.
  * Purity:    shell (libuv, SQLite, clock).
  * Ownership: followers and waiters end with their connection.

@@ -14,7 +14,7 @@
 #include "daemon/cluster/lookup.h"
 #include "proto/base/str.h"
 
-#define GRACE_MS  2000  /* for what members of an epoch that ends have to say */
+#define GRACE_MS  2000  /* for the last parts from members of an epoch that ends */
 #define OTHERS_MS 10000 /* between the first word and the last */
 #define MUTE_MS   15000 /* without any, though steps go by */
 #define MOST      16u   /* traces at a time */
@@ -35,7 +35,7 @@ struct hsp_tracing {
     uint64_t request;
     uint32_t job, number, steps;
     uint64_t epoch, asked_at;  /* the last vote then */
-    hsp_msec asked_ms, end_ms; /* end: made of what there is then; UINT64_MAX: open */
+    hsp_msec asked_ms, end_ms; /* end: made of the parts so far; UINT64_MAX: open */
     uint32_t n, n_told;
     struct member *member; /* owned: [n] */
     bool own;              /* asked by hspmdd itself */
@@ -100,7 +100,7 @@ static void find_stages(struct hsp_tracing *t, struct hsp_trace_device *d)
     }
 }
 
-/* What each device has told of itself. */
+/* Takes the devices' measurements of themselves. */
 static void measure(struct hsp_tracing *t, struct hsp_arena *arena)
 {
     t->measured = calloc(t->n, sizeof(*t->measured));
@@ -146,7 +146,7 @@ static void done_writing(struct hsp_app_task *w)
         hsp_app_reply(a, t->conn, t->request, t->st, ok ? t->note : t->err.msg,
                       ok ? (const char *)t->out.data : NULL, ok ? t->out.len : 0, false);
     }
-    if (j != NULL && t->n_measured > 0) { /* what earlier epochs told of other devices is old */
+    if (j != NULL && t->n_measured > 0) { /* earlier epochs' figures of other devices are old */
         free(j->measured);
         j->measured = t->measured;
         j->n_measured = t->n_measured;
@@ -170,7 +170,7 @@ static void fail(struct hsp_app *a, struct hsp_tracing *t, enum hsp_status st, c
     (void)tracing_free(a, t);
 }
 
-/* Made of what there is. */
+/* Makes the trace of the parts so far. */
 static void finish(struct hsp_app *a, struct hsp_tracing *t)
 {
     struct hsp_app_job *j = hsp_app_job_find(a, t->job);
@@ -224,7 +224,7 @@ static void begin(struct hsp_app *a, struct hsp_tracing *t)
     hsp_app_send(a, a->cluster->nodes[HSP_DEVICE_NODE(first)].conn, &order);
 }
 
-/* Looks whether what it waits for can still come. */
+/* Looks whether the awaited parts can still come. */
 static void look(struct hsp_app *a, struct hsp_tracing *t)
 {
     const struct hsp_job *j = hsp_cluster_job(a->cluster, t->job);
@@ -278,7 +278,7 @@ hsp_msec hsp_app_trace_deadline(const struct hsp_app *a)
     return best;
 }
 
-/* ---- what members say ---- */
+/* ---- messages of members ---- */
 
 static struct hsp_tracing *find(const struct hsp_app *a, uint32_t job, uint64_t epoch,
                                 uint32_t number)
@@ -439,7 +439,7 @@ void hsp_app_trace_own(struct hsp_app *a, struct hsp_app_job *j)
     }
     j->traced = core->cur.epoch;
     struct hsp_tracing *t = tracing_new(a, core, OWN_STEPS);
-    if (t != NULL) { /* without memory the next plan is made with what is known */
+    if (t != NULL) { /* without memory the next plan uses the known figures */
         t->own = true;
         begin(a, t);
     }

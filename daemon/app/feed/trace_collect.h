@@ -3,12 +3,12 @@
  *
  * The happy path: TRACE goes to the node of rank 0; its executor tells all members in the next
  * vote; each answers TRACED when its steps are done. Failure modes:
- *  - The epoch ends before that (a switch, a loss, the end of the job): members tell what they
- *    have, and after 2 s the trace is made of it, with a note.
+ *  - The epoch ends before that (a switch, a loss, the end of the job): members send their spans so
+ *    far, and after 2 s the trace is made of them, with a note.
  *  - A member is never heard of (its node has gone, hspmdd was away): the trace is made without it.
  *  - Nobody is heard of though steps go by: an error.
- *  - The administrator who asked goes away: forgotten.
- * hspmdd asks by itself, too: two early steps of each epoch, for what they tell of the devices
+ *  - The administrator that asked goes away: forgotten.
+ * hspmdd asks by itself, too: for two early steps of each epoch, to measure the devices
  * (hsp_profile_correct). Nobody gets that trace; another trace of the job waits for its end.
  *
  * Purity:    shell (libuv, clock).

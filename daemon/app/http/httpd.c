@@ -111,7 +111,7 @@ static void leave(struct hsp_httpd *h, struct caller *x)
     }
 }
 
-/* Gives @x, which comes @from there, a place; who had it is shut, and MHD ends it in
+/* Gives @x, which comes @from there, a place; the former holder is shut, and MHD ends it in
  * its next turn. */
 static void take_place(struct hsp_httpd *h, struct caller *x, struct hsp_source from)
 {
@@ -180,7 +180,7 @@ static void work(struct hsp_httpd *h)
 {
     MHD_UNSIGNED_LONG_LONG ms;
     sweep(h);
-    (void)MHD_run(h->mhd); /* what can fail in it closes the connection it failed for */
+    (void)MHD_run(h->mhd); /* a failure in it closes the connection that failed */
     if (MHD_get_timeout(h->mhd, &ms) == MHD_YES) {
         (void)uv_timer_start(&h->timer, on_timer, ms, 0); /* has a callback */
     } else {
@@ -195,7 +195,7 @@ static void on_timer(uv_timer_t *t)
 
 static void on_poll(uv_poll_t *p, int status, int events)
 {
-    (void)status, (void)events; /* whatever it is, MHD_run finds it */
+    (void)status, (void)events; /* MHD_run finds every kind of event */
     work(p->data);
 }
 

@@ -1,10 +1,10 @@
-/* The HTTP side of the daemon: GET /metrics and GET /healthz on a listener of their own.
+/* Serves GET /metrics and GET /healthz of the daemon on a listener of their own.
  *
  * Role:    app.c opens it; a caller never changes anything, so there are no keys.
  * Purity:  shell (libmicrohttpd on the libuv loop, no threads).
  * Threads: the loop thread.
- * Bounds:  64 connections (strangers.h says who goes for a newer one), 16 KiB of request each,
- *          10 s without a word.
+ * Bounds:  64 connections (strangers.h chooses the one that goes for a newer), 16 KiB of request
+ *          each, 10 s without a word.
  */
 #ifndef HSP_HTTPD_H
 #define HSP_HTTPD_H
@@ -19,7 +19,7 @@ struct hsp_httpd;
 
 struct hsp_httpd_calls {
     void (*metrics)(void *ctx, struct hsp_buf *out);
-    /* One line: what is wrong; NULL: all is well. */
+    /* One line: the fault; NULL: all is well. */
     const char *(*health)(void *ctx);
 };
 

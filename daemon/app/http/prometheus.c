@@ -1,4 +1,4 @@
-/* See prometheus.h. */
+/* Counts facts of the core, and writes all figures in Prometheus' text form. */
 #include "daemon/app/http/prometheus.h"
 
 #include <inttypes.h>
@@ -417,7 +417,7 @@ static void put_changes(struct hsp_buf *o, const struct hsp_metrics *m)
           "1 when the configuration last read is in use.", m->reload_ok ? 1 : 0);
 }
 
-/* These have standard names without our prefix. */
+/* Figures with standard names without our prefix. */
 static void put_process(struct hsp_buf *o, const struct hsp_view_process *p)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* The figures that /metrics shows (names: the Prometheus rules of the README).
+/* Keeps the figures that /metrics shows (names: the Prometheus rules of the README).
  *
  * Role:      counters and histograms are kept here while the daemon runs; rendering is a function
  *            of a snapshot, which metrics_collect.c takes.
@@ -28,10 +28,10 @@ enum hsp_time_class { /* where the time of a job goes; productive over the sum i
                       HSP_TIME_STALLED,
                       HSP_TIME_NONE /* of nobody's: it is over, or suspended as its user wished */
 };
-#define HSP_TIME_CLASSES 5 /* that are shown: without NONE */
+#define HSP_TIME_CLASSES 5 /* shown classes: all but NONE */
 
 enum hsp_switch_phase {
-    HSP_PHASE_DRAIN, /* what is lost is known, nodes say what they hold */
+    HSP_PHASE_DRAIN, /* the loss is known, nodes tell their holdings */
     HSP_PHASE_PLAN,
     HSP_PHASE_APPLY, /* programs sent, built and ready */
     HSP_PHASE_TRANSFER,
@@ -66,11 +66,11 @@ struct hsp_metrics { /* since the daemon's start */
     bool reload_ok;                   /* the configuration last read is the one in use */
 };
 
-/* Counts what a fact of the core tells. @j: NULL when it belongs to no job. @node: index of its
+/* Counts a fact of the core. @j: NULL when it belongs to no job. @node: index of its
  * node, HSP_MAX_NODES none. */
 void hsp_metrics_fact(struct hsp_metrics *m, struct hsp_job_metrics *j, uint32_t node,
                       const struct hsp_fact *f, double unix_s);
-/* What a job in @state does. @planning: the planner works for it. */
+/* The activity of a job in @state. @planning: the planner works for it. */
 enum hsp_time_class hsp_metrics_class(enum hsp_job_state state, bool planning);
 /* Adds the time since the last call to the class @j was in, then puts it into @next. */
 void hsp_metrics_time(struct hsp_job_metrics *j, enum hsp_time_class next, hsp_msec now_ms);
@@ -115,7 +115,7 @@ struct hsp_metrics_view {
     size_t n_nodes, n_devices, n_jobs;
     const struct hsp_view_node *nodes;
     const struct hsp_view_device *devices;
-    const struct hsp_view_job *jobs;                       /* those that are over are left out */
+    const struct hsp_view_job *jobs;                       /* ended ones are left out */
     const struct hsp_view_count *node_states, *job_states; /* of all, each ends with NULL */
     size_t n_held;                                         /* jobs */
 };

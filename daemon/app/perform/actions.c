@@ -21,7 +21,8 @@
 #include "daemon/cluster/lookup.h"
 #include "proto/base/check.h"
 
-/* What one step may send: a SEAL or DROP to every device, or PREPAREs whose blobs are elsewhere. */
+/* The most that one step may send: a SEAL or DROP to every device, or PREPAREs with blobs
+ * elsewhere. */
 #define BATCH_ARENA ((size_t)512 << 20)
 #define ROW_BYTES   HSP_CLUSTER_ROW_MAX
 #define SLICE_NS    5000000u /* performing goes on for so long before others get the loop */
@@ -400,7 +401,7 @@ void hsp_app_perform_rest(struct hsp_app *a)
             late = !a->closing && uv_hrtime() - begin > SLICE_NS;
         }
         if (b->next_deed < b->n_deeds && (!a->failed || a->writing)) {
-            break; /* while its packages are being made it stays, whatever has failed */
+            break; /* while its packages are being made it stays, after any failure */
         }
         a->head = b->next;
         a->tail = a->head != NULL ? a->tail : NULL;
@@ -422,7 +423,7 @@ static bool only_messages(const struct hsp_actions *acts)
     return only;
 }
 
-/* Answers to heartbeats promise nothing and go past what waits for the disk. False: there is more.
+/* Answers to heartbeats promise nothing and overtake messages that wait for the disk. False: more.
  */
 static bool send_beats(struct hsp_app *a, const struct hsp_actions *acts)
 {

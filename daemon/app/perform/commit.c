@@ -152,7 +152,7 @@ static void run_writing(struct hsp_app_task *work)
 
 /* ---- on the loop ---- */
 
-/* What has been made may be performed; a batch that is whole may be gone after that. */
+/* Finished packages may be performed; a batch that is whole may be gone after that. */
 static void tell_made(struct writing *w)
 {
     while (w->untold != NULL) {

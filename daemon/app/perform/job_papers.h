@@ -9,7 +9,7 @@
 
 struct hsp_app;
 
-/* Those of the PAPERS action @act, made once in a batch. Their data are NULL when they are too
+/* The papers of the PAPERS action @act, made once in a batch. Their data are NULL when they are too
  * large to be sent. NULL: no memory, or no such job. */
 const struct papers_made *hsp_app_papers(struct hsp_app *a, struct hsp_batch *b,
                                          const struct hsp_action *act);

@@ -3,7 +3,7 @@
  *
  * Nothing that depends on a row leaves before the row is on disk (W1), so everything but heartbeats
  * waits, and training goes on by itself as without us. New requests are refused with the reason.
- * The core hears what happens; its clock stands (hsp_app_core_now), so that no node is taken for
+ * The core hears of the failure; its clock stands (hsp_app_core_now), so that no node is taken for
  * dead, and nothing counted as failed, for want of an answer that could not leave.
  *
  * Purity: shell (libuv, clock).

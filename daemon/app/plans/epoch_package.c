@@ -1,4 +1,4 @@
-/* See epoch_package.h. */
+/* Builds the packages of an epoch from a compiled plan and the pieces of state that exist. */
 #include "daemon/app/plans/epoch_package.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "proto/program/pool.h"
 #include "proto/program/template_codec.h"
 
-#define PLAN_TEXT_MAX ((size_t)HSP_MSG_BLOB_MAX) /* it is sent as one blob */
+#define PLAN_TEXT_MAX ((size_t)HSP_MSG_BLOB_MAX) /* the text is sent as one blob */
 
 /* A deep copy of the plan by way of its text: nothing is borrowed from the caller. */
 static enum hsp_status copy_plan(struct hsp_epoch_plan *p, const struct hsp_plan *plan,
@@ -201,7 +201,7 @@ struct hsp_epoch_plan *hsp_epoch_plan_free(struct hsp_epoch_plan *p)
 struct live {
     uint32_t n_old, n_hold;        /* members; with the keepers */
     uint32_t *home;                /* old rank -> peer that has its home, HSP_NONE */
-    uint32_t *any;                 /* old rank or keeper -> its peer, whatever it has */
+    uint32_t *any;                 /* old rank or keeper -> its peer, with or without state */
     struct hsp_state_table copies; /* rows whose copy is live */
 };
 
@@ -468,7 +468,7 @@ enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
                                       struct hsp_epoch_tables *ret, struct hsp_err *err)
 {
     struct hsp_bsr_net places;
-    uint32_t lasting = p->plan->n_ranks + a->n_keepers; /* who keeps copies */
+    uint32_t lasting = p->plan->n_ranks + a->n_keepers; /* the owners of copies */
     struct hsp_epoch_tables *t = ret;
     *t = (struct hsp_epoch_tables){.voted = hsp_arena_array(arena, a->n_peers, sizeof *t->voted)};
     if (t->voted == NULL) {
@@ -537,7 +537,7 @@ static enum hsp_status fill_params(const struct hsp_graph *g, struct hsp_arena *
     return HSP_OK;
 }
 
-/* @buckets: those of Reshards are known to all who run the plan. */
+/* @buckets: all executors of the plan know those of Reshards. */
 static enum hsp_status encode_binding(const struct hsp_program *prog, bool buckets,
                                       struct hsp_buf *out)
 {
@@ -599,7 +599,7 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
                                   struct hsp_err *err)
 {
     bool member = peer < p->plan->n_ranks;
-    uint32_t lasting = p->plan->n_ranks + a->n_keepers; /* who keeps copies */
+    uint32_t lasting = p->plan->n_ranks + a->n_keepers; /* the owners of copies */
     struct hsp_package pkg = {.dtype = (uint8_t)p->graph->spec.dtype,
                               .n_kinds = p->n_kinds,
                               .n_peers = a->n_peers,

@@ -1,5 +1,5 @@
-/* A plan as the daemon keeps it: compiled, with the homes of the state and its second copies, and
- * the packages made of it for the devices of an epoch.
+/* Keeps a plan in the daemon's form: compiled, with the homes of the state and its second copies,
+ * and makes the packages of it for the devices of an epoch.
  *
  * Role:      made on a pool thread after planning; read when PREPAREs are sent. Deterministic
  * (D13): the plan's text and the devices give the same result after a restart of the daemon.
@@ -19,12 +19,12 @@
 struct hsp_epoch_plan {
     struct hsp_arena *arena;       /* owned */
     const struct hsp_graph *graph; /* borrowed */
-    struct hsp_plan *plan;         /* total (total_plan.h): what runs, nothing left open */
+    struct hsp_plan *plan;         /* total (total_plan.h): the running plan, nothing left open */
     struct hsp_program_file programs;
     struct hsp_cover *homes;         /* [graph->n_params] */
     struct hsp_state_table copies;   /* from owner to buddy, or to a keeper */
     struct hsp_state_table replicas; /* rings over equal copies */
-    uint32_t n_spare;                /* keepers: ranks from plan->n_ranks on, whoever they are */
+    uint32_t n_spare;                /* keepers: ranks from plan->n_ranks on, of any node */
     uint8_t n_kinds, kinds[HSP_N_STATE_KINDS];
     struct hsp_plan_info info; /* for the core: devices, memory, shards */
     uint64_t *wide_bytes;      /* [plan->n_ranks] more on devices that compute on bf16 in fp32 */
@@ -45,7 +45,7 @@ enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp
 struct hsp_epoch_plan *hsp_epoch_plan_free(
     struct hsp_epoch_plan *p); /* NULL allowed; returns NULL */
 
-/* What differs between the packages of one job only by epoch. */
+/* The fields of a job's packages that differ only by epoch. */
 struct hsp_package_job {
     const char *init_from, *config_json;
     uint32_t ckpt_keep;
@@ -63,7 +63,7 @@ struct hsp_encoded {
     size_t len;
 };
 
-/* What the packages of one epoch share; to be left where it was made, for it points into itself. */
+/* The common part of the packages of one epoch; must not be moved, for it points into itself. */
 struct hsp_epoch_tables {
     struct hsp_state_table transfer, gather;
     struct hsp_row_lists transfer_of, gather_of, copies_of, replicas_of;
@@ -78,8 +78,8 @@ struct hsp_epoch_net {
     const hsp_device_id *device; /* [cluster.n] */
 };
 
-/* Where every box of the new homes comes from, over the live pieces of @from (NULL: fresh or
- * restored, no rows), and who owns what. @net may be NULL: each node is a host with one card.
+/* The source of every box of the new homes, over the live pieces of @from (NULL: fresh or restored,
+ * no rows), and the owners of state. @net may be NULL: each node is a host with one card.
  * HSP_ENOENT: a box nobody has. */
 enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
                                       const struct hsp_epoch_plan *from,

@@ -1,6 +1,6 @@
-/* See epoch_shards.h. Each parameter's index space is cut at every boundary of a home box or a
- * copied box (per dim), so that inside one cell the pieces do not change; equal lists of pieces are
- * merged by text. */
+/* Cuts the state into shards. Each parameter's index space is cut at every boundary of a home box
+ * or a copied box (per dim), so that inside one cell the pieces do not change; equal lists of
+ * pieces are merged by text. */
 #include "daemon/app/plans/epoch_shards.h"
 
 #include <stdlib.h>

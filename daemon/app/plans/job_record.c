@@ -1,4 +1,4 @@
-/* See job_record.h. */
+/* Makes records of jobs from their files, and encodes them for the store. */
 #include "daemon/app/plans/job_record.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "proto/base/str.h"
 
 #define ROW_VERSION 1
-#define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and what parsing makes */
+#define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and the parsed forms */
 #define PLAN_TEXT   (64u << 20)
 
 /* ---- jobs ---- */
@@ -47,7 +47,7 @@ static const struct hsp_m_file *find_file(const char *name, uint32_t n,
     return NULL;
 }
 
-/* @stored: it was taken before, and what would now be said is said when it is planned with. */
+/* @stored: it was taken before, and its complaint of today is made when it is planned with. */
 static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, bool stored,
                                        uint32_t n_files, const struct hsp_m_file *files,
                                        struct hsp_err *err)
@@ -137,7 +137,7 @@ static enum hsp_status make_job(const char *file, const char *text, size_t len, 
     j->arena = hsp_arena_new(TEXT_CAP);
     if (j->arena != NULL) {
         j->file = hsp_arena_strdup(j->arena, base_name(file));
-        j->text = hsp_arena_memdup(j->arena, text, len); /* it may contain a NUL, to be refused */
+        j->text = hsp_arena_memdup(j->arena, text, len); /* a NUL in it is refused later */
         j->len = len;
     }
     enum hsp_status st =
@@ -293,7 +293,7 @@ static enum hsp_status build_plan(struct hsp_plan_rec *p, const struct hsp_plan 
     return st;
 }
 
-/* The text of the total plan, and what people read first. */
+/* The text of the total plan, and the summary that people read first. */
 static enum hsp_status put_texts(struct hsp_plan_rec *p, const char *const *names,
                                  struct hsp_err *err)
 {

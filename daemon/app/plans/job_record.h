@@ -1,4 +1,4 @@
-/* What the daemon knows of a job beside the core: its files, model and plans.
+/* Keeps the daemon's record of a job beside the core: its files, model and plans.
  *
  * Role:      a job record is made from the submitted texts (and again from its stored row); a plan
  *            record is made by planning (and again from its row). Both rows hold texts only:
@@ -51,7 +51,7 @@ struct hsp_plan_rec {
     atomic_uint refs;
     struct hsp_job_rec *job; /* counted */
     struct hsp_arena *arena;
-    const char *text;    /* plan file, total: what runs */
+    const char *text;    /* plan file, total: the running plan */
     const char *source;  /* "planner", or the annotation's name */
     const char *summary; /* "2 streams: 10 seq on a/0+a/1 (3:1) > b/0; ..." */
     const char *why;     /* one line */
@@ -63,7 +63,7 @@ struct hsp_plan_rec {
     struct hsp_epoch_plan *built; /* under lock; made by hsp_plan_rec_build */
 };
 
-/* Compiles @plan and keeps the total plan of what was compiled as its text. Takes long.
+/* Compiles @plan and keeps the total plan of the compiled one as its text. Takes long.
  * @names[rank]: NODE/INDEX, for the summary. */
 enum hsp_status hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
                                   const hsp_device_id *device, const double *compute_s,
@@ -77,7 +77,7 @@ struct hsp_plan_rec *hsp_plan_rec_unref(struct hsp_plan_rec *p); /* NULL allowed
 enum hsp_status hsp_plan_rec_build(struct hsp_plan_rec *p, size_t mem_cap,
                                    const struct hsp_epoch_plan **ret, struct hsp_err *err);
 
-/* What each rank has sealed in the state folder of its node, [n_ranks], its own state and copies.
+/* The sealed bytes of each rank in the state folder of its node, [n_ranks], own state and copies.
  * NULL: not compiled in this process, or a compile is under way; never waits. */
 const uint64_t *hsp_plan_rec_folder_bytes(struct hsp_plan_rec *p);
 

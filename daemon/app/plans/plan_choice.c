@@ -14,7 +14,7 @@
 
 /* A change costs a switch: it must win at least this much. */
 #define WORTH 0.97
-/* A plan written by hand is compiled, and refused or not by what it then needs, unless the
+/* A plan written by hand is compiled, and refused or not by its need then, unless the
  * prediction is above the device's memory by more than this. */
 #define DOUBT 1.5
 /* The planner's plans that are compiled in vain before it gives up. */
@@ -24,11 +24,12 @@ struct choice {
     struct hsp_planned planned;
     const char *source;
     bool by_hand;
-    uint32_t next;       /* of the plans written by hand: those before it are refused */
-    bool open_bucket;    /* the one written by hand says nothing of buckets */
-    bool no_bucket;      /* it is tried again without them */
-    uint32_t vain;       /* of the planner: how many were compiled and are too large */
-    int64_t *offered;    /* by device of the cluster: its memory, whatever the planner is told; */
+    uint32_t next;    /* of the plans written by hand: those before it are refused */
+    bool open_bucket; /* the one written by hand says nothing of buckets */
+    bool no_bucket;   /* tried again without buckets */
+    uint32_t vain;    /* of the planner: how many were compiled and are too large */
+    /* by device of the cluster: its real memory, beside the planner's input; */
+    int64_t *offered;
     int64_t *room;       /* the same of the state folder of its node, 0: not known */
     struct hsp_err fail; /* of the first one that is too large; code 0: none */
 };
@@ -43,7 +44,7 @@ static void refuse(struct choice *c, const struct hsp_err *why)
     }
 }
 
-/* The devices, each with more memory by DOUBT and by what is predicted for the transport. State
+/* The devices, each with more memory by DOUBT and by the predicted need of the transport. State
  * folders are left to the compiled plan. */
 static enum hsp_status doubt(const struct hsp_plan_question *q, const struct hsp_device_desc *dev,
                              uint32_t n, struct hsp_cluster_desc *ret, struct hsp_err *err)
@@ -129,8 +130,8 @@ static enum hsp_status choose(struct hsp_plan_question *q, struct choice *ret, s
     return st;
 }
 
-/* Whether a compiled plan needs more on some rank than @offered, by device of the cluster. *ret_at:
- * the rank's device there; *ret_need: what it needs. */
+/* True when a compiled plan needs more on some rank than @offered, by device of the cluster.
+ * *ret_at: the rank's device there; *ret_need: its need. */
 static bool is_too_large(const struct hsp_plan_question *q, const struct hsp_epoch_plan *p,
                          const int64_t *offered, uint32_t *ret_rank, uint32_t *ret_at,
                          uint64_t *ret_need)
@@ -154,8 +155,8 @@ static bool is_too_large(const struct hsp_plan_question *q, const struct hsp_epo
     return false;
 }
 
-/* Whether the ranks of a compiled plan seal more on some node than its state folder has @room for,
- * by device of the cluster. *ret_at: a device of that node; *ret_need: what they seal. */
+/* True when the ranks of a compiled plan seal more on some node than its state folder has @room
+ * for, by device of the cluster. *ret_at: a device of that node; *ret_need: the sealed bytes. */
 static bool seals_too_much(const struct hsp_plan_question *q, const struct hsp_epoch_plan *p,
                            const int64_t *room, uint32_t *ret_at, uint64_t *ret_need)
 {
@@ -174,9 +175,9 @@ static bool seals_too_much(const struct hsp_plan_question *q, const struct hsp_e
     return false;
 }
 
-/* Predicted step of the running plan with what is known now, in microseconds; 0: it cannot go on as
- * it is. It has the memory that is @offered, whatever the planner is told for its next one. Its
- * state lies in the state folders already. */
+/* Predicted step of the running plan with the present knowledge, in microseconds; 0: the plan
+ * cannot go on as it is. The plan has the memory that is @offered, not the planner's input for its
+ * next one. Its state lies in the state folders already. */
 static double price_current(struct hsp_plan_question *q, const int64_t *offered,
                             const struct hsp_epoch_plan **ret)
 {
@@ -207,8 +208,9 @@ static double price_current(struct hsp_plan_question *q, const int64_t *offered,
                : 0;
 }
 
-/* Whether both mean the same: a plan fresh from the planner leaves open what a running one says. A
- * plan written by hand that says nothing of buckets does not change with the figures of links. */
+/* True when both mean the same: a plan fresh from the planner leaves open some points that a
+ * running one states. A plan written by hand that says nothing of buckets does not change with the
+ * figures of links. */
 static bool same_plan(const struct hsp_plan_question *q, const struct hsp_epoch_plan *running,
                       const struct choice *c)
 {
@@ -343,7 +345,7 @@ static bool drop_too_large(struct hsp_plan_question *q, struct choice *c,
     }
     ret->status = err->code;
     if (c->by_hand && c->open_bucket && c->planned.plan->bucket_bytes > 0) {
-        c->no_bucket = true; /* they want memory that the plan was not written for */
+        c->no_bucket = true; /* buckets want memory that the plan was not written for */
         c->next--;
     } else {
         refuse(c, err);

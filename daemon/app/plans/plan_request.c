@@ -1,4 +1,4 @@
-/* See plan_request.h. */
+/* Answers planning questions on a pool thread. */
 #include "daemon/app/plans/plan_request.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 /* Of a device that ran out of memory, this part at least is taken off. */
 #define MEMORY_STEP 16
-/* What part of the rate of memory work on bf16 reaches, as far as one is believed. */
+/* The least believed share of the rate of memory that work on bf16 reaches. */
 #define LEAST_BF16_PART 1e-3
 #define MOST_BF16_PART  1e3
 /* So many facts without a remedy of their own against one device, and it is left out. */

@@ -1,14 +1,14 @@
-/* Planning of one job for the devices it may use: what a START_PLAN asks, and its answer.
+/* Plans one job for the devices it may use: the question of a START_PLAN, and its answer.
  *
  * Role:      the loop thread takes the snapshot, a pool thread computes the answer.
  * Purity:    pure.
  * Threads:   a question belongs to one thread at a time; `cancel` may be set by another.
  * Order of choice: the first hand-written plan that needs no more than the usable devices and fits
  * their memory; HSP_EINFEASIBLE with the sizes where one has few enough ranks but none fits; the
- * planner's where all need more devices. What fits is what the compiled programs need: a planner's
- * plan that is larger than predicted is followed by its next one. Devices stand in the order of
- * their names, so that rank r of a hand-written plan runs on the same machine whatever the order in
- * which nodes came.
+ * planner's where all need more devices. A plan fits by the needs of its compiled programs: a
+ * planner's plan that is larger than predicted is followed by its next one. Devices stand in the
+ * order of their names, so that rank r of a hand-written plan runs on the same machine under any
+ * order of the nodes' coming.
  */
 #ifndef HSP_PLAN_REQUEST_H
 #define HSP_PLAN_REQUEST_H
@@ -53,11 +53,11 @@ enum hsp_status hsp_plan_question_new(const struct hsp_cluster *c, struct hsp_jo
                                       struct hsp_plan_question **ret, struct hsp_err *err);
 struct hsp_plan_question *hsp_plan_question_free(struct hsp_plan_question *q); /* returns NULL */
 
-/* What facts say: less memory on a device, or that it may not be used. */
+/* The effect of facts: less memory on a device, or that it may not be used. */
 void hsp_plan_facts(struct hsp_plan_question *q, const struct hsp_plan_fact *facts, uint32_t n);
 
-/* What steps of a job told of a device: which of its nodes' incarnations, and what its instructions
- * took. */
+/* Measurements of a device by steps of a job: the incarnation of its node, and the times of its
+ * instructions. */
 struct hsp_device_measured {
     hsp_device_id device;
     uint64_t incarnation;

@@ -67,7 +67,7 @@ struct hsp_app {
     void (*on_closed)(struct hsp_app *a);
     uint32_t n_works, n_handles;
     /* events on their way to the core: event_queue.h */
-    struct hsp_app_event *events; /* those from first_event to n_events wait, oldest first */
+    struct hsp_app_event *events; /* first_event to n_events wait, oldest first */
     size_t first_event, n_events, cap_events;
     bool settling;                     /* app.c is taking events off the queue */
     void (*settle)(struct hsp_app *a); /* of app.c: hsp_app_settle */
@@ -83,7 +83,7 @@ struct hsp_app {
     /* the disk does not take the state: store_stall.c */
     bool stuck;
     char stuck_why[HSP_TEXT_MAX];
-    hsp_msec stuck_at, stood; /* core time when it began; what earlier ones took */
+    hsp_msec stuck_at, stood; /* core time when it began; the length of earlier ones */
     /* planning */
     struct hsp_planning *plannings; /* running and waiting */
     uint32_t n_planning;
@@ -117,7 +117,7 @@ struct hsp_app {
     uint32_t n_clients;
     struct hsp_caller *clients; /* owned, by slot of the connection */
     struct hsp_msg message;     /* one at a time: borrowed by its event until the core has had it */
-    struct hsp_arena *decoding; /* owned: what message has */
+    struct hsp_arena *decoding; /* owned: the fields of message */
     struct hsp_buf encoding;    /* of one message at a time */
 };
 

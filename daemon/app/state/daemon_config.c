@@ -1,4 +1,4 @@
-/* See daemon_config.h. */
+/* Defines the keys of hspmdd.yaml in a table, and checks their values. */
 #include "daemon/app/state/daemon_config.h"
 
 #include <assert.h>
@@ -226,7 +226,7 @@ enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_ar
             l->name);
     }
     if (st == HSP_OK && c.socket != NULL && c.socket[0] != '\0' && c.socket[0] != '/' &&
-        strncmp(c.socket, "unix:", 5) != 0) { /* it would be taken for a host */
+        strncmp(c.socket, "unix:", 5) != 0) { /* such a text would be taken for a host */
         return hsp_err_set(err, HSP_EPARSE, 0, "%s: socket: %s is no path from the root", l->name,
                            c.socket);
     }

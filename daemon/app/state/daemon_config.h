@@ -1,4 +1,4 @@
-/* hspmdd.yaml: what an administrator sets for the coordinator.
+/* Reads hspmdd.yaml, the administrator's settings of the coordinator.
  *
  * Role:      one table gives checks, defaults, messages and the commented example conf/hspmdd.yaml.
  * Purity:    pure: the text comes in a buffer.
@@ -49,7 +49,7 @@ const char **hsp_daemon_config_origin(struct hsp_daemon_config *c, const char *p
 void hsp_daemon_config_print(const struct hsp_daemon_config *c, struct hsp_buf *out);
 /* conf/hspmdd.yaml. */
 void hsp_daemon_config_example(struct hsp_buf *out);
-/* The table, for what a reload changes and for documentation. */
+/* The table, for the changes of a reload and for documentation. */
 const struct hsp_cfg_field *hsp_daemon_config_fields(size_t *ret_n);
 
 #endif

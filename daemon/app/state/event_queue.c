@@ -54,7 +54,7 @@ static bool copy_msg(struct hsp_arena *arena, const struct hsp_msg **m)
     return ok;
 }
 
-/* Puts copies into @arena in place of what the event borrows. CONFIG has none: app.c posts it
+/* Puts copies into @arena in place of the event's borrowed data. CONFIG has none: app.c posts it
  * borrowed. */
 static bool own(struct hsp_arena *arena, struct hsp_event *ev)
 {
@@ -76,7 +76,7 @@ static bool own(struct hsp_arena *arena, struct hsp_event *ev)
 
 /* ---- the queue ---- */
 
-/* Takes over what @e owns. */
+/* Takes over the data that @e owns. */
 static void push(struct hsp_app *a, struct hsp_app_event *e)
 {
     struct hsp_err err = {0};

@@ -17,14 +17,14 @@ struct hsp_plan_rec;
 
 struct hsp_app_event {
     struct hsp_event ev;
-    struct hsp_arena *arena;   /* owned: what ev borrows, NULL nothing */
+    struct hsp_arena *arena;   /* owned: the data of ev, NULL nothing */
     struct hsp_plan_rec *plan; /* counted: has ev.u.plan.info; NULL none */
 };
 
 /* Posts a copy of @ev, texts and message included. @plan: the record that has ev->u.plan.info,
  * counted here too; NULL none. A failed or closing app takes no events. */
 void hsp_app_post(struct hsp_app *a, const struct hsp_event *ev, struct hsp_plan_rec *plan);
-/* Posts @ev itself: what it borrows must live to the end of the running callback of the loop. */
+/* Posts @ev itself: its data must live to the end of the running callback of the loop. */
 void hsp_app_post_borrowed(struct hsp_app *a, const struct hsp_event *ev);
 
 /* Takes the oldest event off the queue; hsp_app_event_fini when the core has had it. False: none

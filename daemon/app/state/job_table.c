@@ -138,7 +138,7 @@ void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l)
     }
 }
 
-/* ---- what steps tell ---- */
+/* ---- reports of steps ---- */
 
 const struct hsp_m_step *hsp_app_job_newest(const struct hsp_app_job *j, const struct hsp_job *core)
 {
@@ -280,7 +280,7 @@ static void recall_metric(void *arg, uint64_t number, uint64_t epoch, const char
     struct hsp_m_step s = {.step = number};
     if (r->core != NULL && hsp_feed_number(o, "loss", &s.loss) &&
         hsp_feed_number(o, "seconds", &s.seconds)) {
-        (void)hsp_feed_number(o, "grad_norm", &s.grad_norm); /* it may be missing */
+        (void)hsp_feed_number(o, "grad_norm", &s.grad_norm); /* may be missing */
         (void)hsp_app_job_told(r->job, r->core, epoch, &s);
     }
     cJSON_Delete(o);
@@ -314,14 +314,14 @@ void hsp_app_jobs_recall(struct hsp_app *a)
     }
 }
 
-/* ---- when what was newest is given up ---- */
+/* ---- when the newest step is given up ---- */
 
 struct look_back {
     struct hsp_app_task work;
     struct hsp_store *store;
     struct hsp_job core; /* its number and its cuts alone */
     uint64_t since;
-    struct hsp_app_job found; /* what its steps tell alone */
+    struct hsp_app_job found; /* facts that its steps alone tell */
     enum hsp_status status;
 };
 

@@ -1,7 +1,7 @@
 /* Keeps the jobs of the coordinator with their plans and epochs, and reads their rows at the start.
  *
- * Role:      the core knows what a job may have; this table has its texts: the record, the kept
- *            plans and what status shows. Rows in the store: app/job/ID and app/plan/ID/NUMBER.
+ * Role:      the core knows the resources of a job; this table has its texts: the record, the kept
+ *            plans and the texts of status. Rows in the store: app/job/ID and app/plan/ID/NUMBER.
  * Purity:    pure, but for hsp_app_job_look_back and hsp_app_jobs_recall, which read the store; the
  *            latter writes to the log.
  * Ownership: the app's; a record is counted.
@@ -37,14 +37,14 @@ struct hsp_app_job {
     size_t n_measured;
     struct hsp_device_measured *measured; /* owned: by its last steps that were recorded */
     uint64_t traced;                      /* epoch whose steps were recorded for that; 0 none */
-    /* What steps tell. A part of the history may be given up since: ask hsp_app_job_newest and
-     * hsp_app_job_diverges. */
+    /* The newest reported step. A part of the history may be given up since: ask hsp_app_job_newest
+     * and hsp_app_job_diverges. */
     bool have_step;
     struct hsp_m_step step; /* the newest of the newest epoch; arrays not valid */
     uint64_t step_epoch;    /* of it */
     bool diverged;          /* no loss from diverged_from on is finite, as far as is known */
     uint64_t diverged_from, diverged_epoch;
-    /* `begun` of the job when its store was read for what counts of that; 0 never. */
+    /* `begun` of the job when its store was read for the valid steps; 0 never. */
     uint64_t looked_back;
     struct hsp_job_metrics metrics;
 };
@@ -76,8 +76,8 @@ void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);
 /* The oldest line goes when there are HSP_APP_EPOCHS. */
 void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l);
 
-/* Notes what @epoch tells of a step, if that is of the history of @core: whether its loss is
- * finite, and the norm of its gradient. True: it is newer than all that were told before. */
+/* Notes the report of @epoch on a step, if that is of the history of @core: whether its loss is
+ * finite, and the norm of its gradient. True: the step is newer than all reported before. */
 bool hsp_app_job_told(struct hsp_app_job *j, const struct hsp_job *core, uint64_t epoch,
                       const struct hsp_m_step *s);
 /* The newest step of the history of @core of which the metrics are known; NULL: none yet, also
@@ -96,7 +96,7 @@ void hsp_app_job_look_back(struct hsp_app *a, struct hsp_app_job *j, const struc
  * known as such. HSP_ENOMEM. */
 enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows, uint32_t n,
                                   struct hsp_err *err);
-/* Reads back what the feed and the metrics tell of jobs that were there before. */
+/* Reads back the feed and the metrics of jobs that were there before. */
 void hsp_app_jobs_recall(struct hsp_app *a);
 void hsp_app_jobs_free(struct hsp_app *a);
 

@@ -15,7 +15,7 @@ static void host_of(const char *name, char ret[HSP_REFUSAL_HOST])
     (void)snprintf(ret, HSP_REFUSAL_HOST, "%.*s", n, name);
 }
 
-/* That of the caller, else a free one, else the one that came longest ago. */
+/* The entry of the caller, else a free one, else the one that came longest ago. */
 static struct hsp_refusal *entry(struct hsp_refusals *r, const char *host, bool admin)
 {
     struct hsp_refusal *x = &r->of[0];

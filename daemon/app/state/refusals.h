@@ -1,9 +1,9 @@
 /* Remembers callers that hold another key than this hspmdd, so that status and an event tell of
- * them; and, in another list, those that sent what they have no right to, so that not each of their
- * calls is an event.
+ * them. Another list has the callers that sent messages without the right to, so that not each of
+ * their calls is an event.
  *
  * Example: worker.key was changed everywhere but on 10.0.0.7. Its agent calls again and again and
- *          is refused before it can say who it is. Status shows its node as dead, and that an agent
+ *          is refused before it can give its name. Status shows its node as dead, and that an agent
  *          at 10.0.0.7 is refused.
  *
  * Purity:  pure.
@@ -26,7 +26,7 @@
 struct hsp_refusal {
     char host[HSP_REFUSAL_HOST]; /* "" free */
     uint64_t source;             /* as in struct hsp_net_peer */
-    bool admin;                  /* it comes as an administrator; else as an agent */
+    bool admin;                  /* comes as an administrator; else as an agent */
     hsp_msec last_ms, tell_ms;   /* when it came last; no event before */
 };
 
@@ -35,7 +35,7 @@ struct hsp_refusals {
     hsp_msec tell_ms; /* no event before */
 };
 
-/* @peer->role: WORKER or ADMIN. True: an event is due. *ret: what is remembered of it. */
+/* @peer->role: WORKER or ADMIN. True: an event is due. *ret: the entry of the caller. */
 bool hsp_refusals_note(struct hsp_refusals *r, const struct hsp_net_peer *peer, hsp_msec now,
                        const struct hsp_refusal **ret);
 /* True while an agent that calls again and again would have come. */

@@ -1,4 +1,4 @@
-/* See event_line.h. */
+/* Writes and reads lines of the events feed and of the metrics. */
 #include "daemon/app/store/event_line.h"
 #include "proto/base/str.h"
 
@@ -256,7 +256,7 @@ bool hsp_feed_metric_read(const char *line, size_t len, struct hsp_msg *ret)
     m.epoch = count(o, "epoch");
     s->tokens = count(o, "tokens");
     s->sequence = count(o, "sequence") <= UINT32_MAX ? (uint32_t)count(o, "sequence") : 0;
-    (void)hsp_feed_number(o, "val_loss", &s->val_loss); /* these may be missing */
+    (void)hsp_feed_number(o, "val_loss", &s->val_loss); /* the last two may be missing */
     (void)hsp_feed_number(o, "grad_norm", &s->grad_norm);
     (void)hsp_feed_number(o, "lr", &s->lr);
     (void)hsp_feed_number(o, "seconds", &s->seconds);

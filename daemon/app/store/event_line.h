@@ -1,7 +1,7 @@
-/* The lines of the events feed (conf/events.schema.json: one vocabulary for the log, `hspmdctl
+/* Forms the lines of the events feed (conf/events.schema.json: one vocabulary for log, `hspmdctl
  * events` and audit; a number that only grows; JSON lines) and of the metrics.
  *
- * Role:   makes texts of the core's facts and steps, reads back what status shows.
+ * Role:   makes texts of the core's facts and steps, reads back the fields that status shows.
  * Purity: pure. */
 #ifndef HSP_EVENT_LINE_H
 #define HSP_EVENT_LINE_H
@@ -17,11 +17,11 @@ struct hsp_feed_event {
     uint64_t seq;
     int64_t unix_ms;
     const char *job;  /* name, "" none */
-    const char *plan; /* switch.end: what the epoch runs, NULL none */
+    const char *plan; /* switch.end: the plan of the epoch, NULL none */
     const struct hsp_fact *fact;
 };
 /* {"ts","seq","type","severity","job","node","epoch","incarnation","reason","data":{...}}; absent
- * parts are left out. What a terminal would obey in texts of agents stands there by its code.
+ * parts are left out. A control character in texts of agents stands there by its code.
  * HSP_ENOMEM. */
 enum hsp_status hsp_feed_event_line(const struct hsp_feed_event *e, struct hsp_buf *out,
                                     struct hsp_err *err);

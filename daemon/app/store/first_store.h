@@ -15,12 +15,12 @@
 #include "daemon/app/store/store.h"
 
 /* @dir: a state folder without a store that is locked by this process. Empty files of the names of
- * a store and its journals go. HSP_EEXIST: a journal that holds something, or what is no regular
- * file, is in the place; HSP_EPERM, HSP_ENOSPC, HSP_EIO. */
+ * a store and its journals go. HSP_EEXIST: a journal that holds something, or another kind of file,
+ * is in the place; HSP_EPERM, HSP_ENOSPC, HSP_EIO. */
 enum hsp_status hsp_first_store(const char *dir, const struct hsp_store_row *rows, size_t n,
                                 struct hsp_err *err);
-/* True when the file @name of @dir is what a killed first start leaves: of the store that was being
- * made, or empty. */
+/* True when the file @name of @dir is the rest of a killed first start: of the unfinished store, or
+ * empty. */
 bool hsp_first_store_left(const char *dir, const char *name);
 /* Removes the store that a killed start was making in @dir, which is locked by this process. */
 void hsp_first_store_tidy(const char *dir);

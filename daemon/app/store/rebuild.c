@@ -129,8 +129,8 @@ static bool behind_page(const struct lines *l, sqlite3_int64 at, sqlite3_int64 *
     return rc == SQLITE_ROW;
 }
 
-/* Copies what can be read upwards behind *at, which is then the last line that was.
- * *ret_all: that was all. */
+/* Copies the readable rows upwards behind *at, which is then the last line read.
+ * *ret_all: all were readable. */
 static bool copy_up(const struct lines *l, sqlite3_int64 *at, uint64_t *n, bool *ret_all)
 {
     bool ok = true;
@@ -251,7 +251,7 @@ static enum hsp_status write_new(const char *old, const char *new, uint64_t n[N_
     st = st == HSP_OK ? open_file(new, &to, err) : st;
     st = st == HSP_OK ? copy_all(from, to, n, err) : st;
     (void)sqlite3_close(from); /* no statement is open: cannot fail */
-    (void)sqlite3_close(to);   /* takes back what was not committed */
+    (void)sqlite3_close(to);   /* takes back uncommitted rows */
     return st == HSP_OK ? verify(new, err) : st;
 }
 

@@ -2,7 +2,7 @@
  *
  * Purity:  shell (files).
  * Example: a bit in the header of a page makes 400 lines of metrics vanish without a word. PRAGMA
- *          integrity_check finds it at the start. What can be read goes into a new file, which
+ *          integrity_check finds it at the start. The readable rows go into a new file, which
  *          takes the place of the old one; that one stays beside it, as
  *          state.db.replaced-SECONDS.N-damaged. Lines written into the damaged file might lie over
  *          its rows.
@@ -16,7 +16,7 @@
 #include "proto/wire/msg.h"
 
 struct hsp_rebuilt {
-    char text[HSP_TEXT_MAX]; /* what was damaged and has been done; "": nothing */
+    char text[HSP_TEXT_MAX]; /* the damage and the mend; "": nothing */
     bool failed; /* the damaged file is open: it could not be written anew, as the text says */
 };
 

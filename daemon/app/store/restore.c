@@ -40,7 +40,7 @@ static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_e
                : hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
 }
 
-/* True when a store that was replaced has the name @front already, of whatever kind it is. */
+/* True when a replaced store of any kind has the name @front already. */
 static bool is_taken(const char *front)
 {
     static const char *const kinds[] = {"", OTHER, UNUSED, DAMAGED};

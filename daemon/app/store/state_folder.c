@@ -19,7 +19,7 @@
 #define STORE_NAME "state.db"
 #define STORE_BYTE ((1 << 30) + 4096) /* of the store, locked: SQLite locks the 512 from 1 GiB on */
 
-/* Names that an empty folder may have: the folder, its lock, and what mkfs makes at the top of
+/* Names that an empty folder may have: the folder, its lock, and the file of mkfs at the top of
  * a file system. */
 static const char *const no_contents[] = {".", "..", LOCK_NAME, "lost+found"};
 
@@ -166,7 +166,7 @@ static enum hsp_status lock(const char *dir, int *ret, struct hsp_err *err)
                              dir);
 }
 
-/* @fd: of the store @path. The lock is of the file, by whatever path others come to it. */
+/* @fd: of the store @path. The lock is of the file, under all of its paths. */
 static enum hsp_status lock_file(const char *dir, const char *path, int fd, struct hsp_err *err)
 {
     struct flock whole = {
@@ -205,7 +205,7 @@ enum hsp_status hsp_state_folder_lock_store(const char *dir, struct hsp_state_fo
     return lock_file(dir, path, f->store_fd, err);
 }
 
-/* The folder first: who makes a store, or puts one back, has it. */
+/* The folder first: a process that makes a store, or puts one back, locks it. */
 static enum hsp_status lock_both(const char *dir, struct hsp_state_folder *f, struct hsp_err *err)
 {
     enum hsp_status st = lock(dir, &f->lock_fd, err);
@@ -246,7 +246,7 @@ enum hsp_status hsp_store_in_place(const struct stat *mine, int no, const struct
         return hsp_err_set(err, HSP_ENOENT, no,
                            "mend or mount its folder, which cannot be looked at");
     }
-    if (mine->st_nlink == 0) { /* it goes when this process ends */
+    if (mine->st_nlink == 0) { /* the store goes when this process ends */
         return hsp_err_set(err, HSP_ENOENT, 0,
                            "it was deleted%s: make state_dir again if it is gone, save the store "
                            "with hspmdctl backup FILE, end hspmdd, put it back with hspmdd "

@@ -5,7 +5,7 @@
  * Rules:   a folder with a store is opened. One without becomes a new cluster only by --init, which
  *          also makes the folder, or when it is empty and systemd has made it for this service
  *          ($STATE_DIRECTORY). Nothing else is ever made. A folder with nothing but the lost+found
- *          of a file system, or what a killed first start leaves (first_store.h), is empty. Root is
+ *          of a file system, or the rest of a killed first start (first_store.h), is empty. Root is
  *          refused in the folder of another user: an hspmdd of that user could not read the files
  *          that root makes.
  * Example: state_dir /var/lib/hspmdd, a typo for /var/lib/hspmd, is not there: hspmdd says so and
@@ -20,7 +20,7 @@
 
 struct hsp_state_folder {
     int lock_fd;  /* owned: one hspmdd per folder; -1 none */
-    int store_fd; /* owned: one hspmdd per store, whatever links lead to it; -1 none */
+    int store_fd; /* owned: one hspmdd per store, under all links to it; -1 none */
     bool fresh;   /* a new cluster begins here, if the store has no rows */
     bool store;   /* there is one; else hsp_first_store makes it */
     bool given;   /* by systemd: that is worth a line */
@@ -40,8 +40,8 @@ enum hsp_status hsp_state_folder_lock(const char *dir, struct hsp_state_folder *
 enum hsp_status hsp_state_folder_lock_store(const char *dir, struct hsp_state_folder *f,
                                             struct hsp_err *err);
 /* Decides whether the store that is open, @mine of fstat, is the file at its path: @at of stat,
- * unless that failed with errno @no. HSP_ENOENT: another one is there, or none, and the next start
- * would not have what is written now; the message says what has happened and what to do, and goes
+ * unless that failed with errno @no. HSP_ENOENT: another file is there, or none, and the next start
+ * would not have the rows written now; the message names the event and the way out, and goes
  * behind the path. Pure. */
 enum hsp_status hsp_store_in_place(const struct stat *mine, int no, const struct stat *at,
                                    struct hsp_err *err);

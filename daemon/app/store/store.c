@@ -328,7 +328,7 @@ enum hsp_status hsp_store_get(struct hsp_store *s, const char *key, hsp_store_ro
 
 /* ---- copies ---- */
 
-/* An empty file that nobody else may read, in the place of what is there. */
+/* Makes an empty file that nobody else may read, in the place of the present one. */
 static enum hsp_status make_private(const char *path, struct hsp_err *err)
 {
     (void)unlink(path); /* of a copy that was not finished */
@@ -376,7 +376,7 @@ void hsp_store_damage_text(const struct hsp_store_damage *d, char ret[HSP_DAMAGE
 struct cleaning {
     enum statement step, clean, rest; /* rest: of the last portion */
     int64_t job, after;               /* all up to @after are done */
-    uint64_t n;                       /* that were deleted */
+    uint64_t n;                       /* deleted rows */
 };
 
 static void bind_range(sqlite3_stmt *q, const struct cleaning *c, int64_t last)
@@ -426,7 +426,7 @@ static enum hsp_status clean_all(struct hsp_store *s, struct cleaning *c, struct
     while (st == HSP_OK && more) {
         st = clean_portion(s, c, &more, err);
         if (more) {
-            (void)sqlite3_sleep(1); /* who waits for the mutex gets it now */
+            (void)sqlite3_sleep(1); /* a thread that waits for the mutex gets it now */
         }
     }
     return st;
@@ -438,7 +438,7 @@ static enum hsp_status next_job(struct hsp_store *s, int64_t *job, bool *any, st
 {
     int64_t before = *job;
     sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
-    (void)sqlite3_bind_int64(s->st[ST_METRIC_JOB], 1, before); /* it is reset: cannot fail */
+    (void)sqlite3_bind_int64(s->st[ST_METRIC_JOB], 1, before); /* a reset statement cannot fail */
     enum hsp_status st = one_number(s, ST_METRIC_JOB, job, any, err);
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
     *any = *any && *job > before;
@@ -485,7 +485,7 @@ static enum hsp_status copy_error(int rc, const char *path, struct hsp_err *err)
                        0, "cannot copy the store to %s: %s", path, sqlite3_errstr(rc));
 }
 
-/* A copy has what the disk had: a row that has gone bad is found now, not when it is put back. */
+/* A copy equals the disk: a row that has gone bad is found now, not when it is put back. */
 static enum hsp_status verify_copy(const char *path, struct hsp_store_damage *ret,
                                    struct hsp_err *err)
 {

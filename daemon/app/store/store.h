@@ -1,11 +1,11 @@
-/* The daemon's durable memory: one SQLite file.
+/* Keeps the daemon's durable memory in one SQLite file.
  *
  * Role:      rows of the cluster core (key -> value), the event feed, the metrics of committed
  *            steps.
  * Purity:    shell (files).
  * Threads:   one connection in serialized mode: any thread may call. Applying rows waits for the
  *            disk, so the loop thread leaves it to a pool thread.
- * Ownership: the store copies what it is given; rows handed to a callback are borrowed for the
+ * Ownership: the store copies its arguments; rows handed to a callback are borrowed for the
  *            call.
  * Bounds:    the newest HSP_STORE_EVENTS_MAX events are kept, and up to a hundredth more.
  */
@@ -43,8 +43,8 @@ struct hsp_store *hsp_store_close(struct hsp_store *s); /* NULL is fine; returns
 enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
                                 const uint32_t *gone, size_t n_gone, struct hsp_err *err);
 /* Every row in the order of the keys; stops when the callback fails and returns its status. @fn
- * NULL: the rows are only compared with what was written. HSP_EDIGEST: a row is not what was
- * written, or is missing; HSP_EIO. */
+ * NULL: the rows are only compared with their sums. HSP_EDIGEST: a row differs from the written
+ * one, or is missing; HSP_EIO. */
 typedef enum hsp_status hsp_store_row_fn(void *arg, const char *key, const void *value, size_t len);
 enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *arg,
                                struct hsp_err *err);
@@ -53,27 +53,27 @@ enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *
 enum hsp_status hsp_store_get(struct hsp_store *s, const char *key, hsp_store_row_fn *fn, void *arg,
                               struct hsp_err *err);
 
-struct hsp_store_damage { /* rows that were not what was written */
+struct hsp_store_damage { /* rows that differ from the written ones */
     uint64_t events, metrics;
 };
 /* "damaged lines are left out: 2 of events, 1 of metrics". */
 #define HSP_DAMAGE_TEXT 120
 void hsp_store_damage_text(const struct hsp_store_damage *d, char ret[HSP_DAMAGE_TEXT]);
 
-/* Deletes the events and the metrics that are not what was written: nobody shall believe them, and
- * they are not worth a store, which is there for its other rows. Reads all of them, by the
- * thousand; other calls go on between these. HSP_EIO, HSP_ENOSPC: some may be left. */
+/* Deletes the damaged events and metrics: nobody shall believe them, and they are not worth a
+ * store, which is there for its other rows. Reads all of them, by the thousand; other calls go on
+ * between these. HSP_EIO, HSP_ENOSPC: some may be left. */
 enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *ret,
                                 struct hsp_err *err);
 /* Reads every page: a tenth of a second for 100,000 events and as many metrics. HSP_EDIGEST: lines
- * may be missing, and what is written now may fail or be written over others; the message says what
- * was found. HSP_EIO. */
+ * may be missing, and new rows may fail or be written over others; the message names the finding.
+ * HSP_EIO. */
 enum hsp_status hsp_store_pages(struct hsp_store *s, struct hsp_err *err);
 /* Reads every page, cleans it, then reads every row as hsp_store_load does. HSP_EDIGEST: damaged;
  * HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_store_damage *ret,
                                  struct hsp_err *err);
-/* Writes a copy of all of it to @path, mode 0600, replacing what is there, and syncs it. Other
+/* Writes a copy of all of it to @path, mode 0600, replacing a present file, and syncs it. Other
  * calls go on meanwhile; their rows are in the copy or not, each commit whole. The copy is
  * verified: HSP_EDIGEST. HSP_EIO, HSP_EPERM, HSP_ENOSPC, HSP_ENOMEM. After an error nothing is left
  * at @path. */

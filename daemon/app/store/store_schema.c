@@ -247,7 +247,7 @@ static enum hsp_status check_forms(sqlite3 *db, struct hsp_err *err)
     sqlite3_stmt *q = NULL;
     enum hsp_status st = HSP_OK;
     if (sqlite3_prepare_v2(db, "SELECT key, value FROM kv", -1, &q, NULL) != SQLITE_OK) {
-        return HSP_OK; /* it has none */
+        return HSP_OK; /* the file has none */
     }
     while (st == HSP_OK && sqlite3_step(q) == SQLITE_ROW) {
         struct hsp_cluster_row row = {(const char *)sqlite3_column_text(q, 0),
@@ -255,7 +255,7 @@ static enum hsp_status check_forms(sqlite3 *db, struct hsp_err *err)
                                       (uint32_t)sqlite3_column_bytes(q, 1)};
         st = row.key != NULL ? hsp_cluster_row_old(&row, err) : HSP_OK;
     }
-    (void)sqlite3_finalize(q); /* what cannot be read is told when it is upgraded */
+    (void)sqlite3_finalize(q); /* the upgrade reports an unreadable row */
     return st;
 }
 

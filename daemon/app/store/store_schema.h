@@ -1,8 +1,8 @@
-/* The tables of the store in SQLite, of this version.
+/* Makes and upgrades the tables of the store in SQLite.
  *
  * Role:      the store opens its file with it; older tables are changed, all of them or none.
  * Purity:    shell (files).
- * Threads:   of the caller, who has the connection alone.
+ * Threads:   of the caller, which has the connection alone.
  * Ownership: the connection is the caller's.
  */
 #ifndef HSP_STORE_SCHEMA_H
@@ -19,14 +19,14 @@
 enum hsp_status hsp_store_set_up(sqlite3 *db, struct hsp_err *err);
 
 /* The row @key of a file that is not open and has no journal, none when it is not there; the file
- * is only read, whatever its schema. HSP_EIO, HSP_ENOMEM. */
+ * is only read, under any schema. HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_store_peek(const char *path, const char *key, hsp_store_row_fn *fn, void *arg,
                                struct hsp_err *err);
 
 /* The hash of a row of the core, which SQL knows as kv_sum(KEY, VALUE). */
 sqlite3_int64 hsp_store_sum(const char *key, const void *value, size_t len);
 
-/* What the connection says last, behind @what: HSP_ENOSPC, HSP_ENOMEM, HSP_EDIGEST of damaged
+/* The last error of the connection, behind @what: HSP_ENOSPC, HSP_ENOMEM, HSP_EDIGEST of damaged
  * pages, HSP_EIO. */
 enum hsp_status hsp_db_error(sqlite3 *db, struct hsp_err *err, const char *what);
 /* Runs statements without a result. Errors as above. */

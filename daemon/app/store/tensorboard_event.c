@@ -1,4 +1,4 @@
-/* See tensorboard_event.h. */
+/* Encodes TensorBoard records: protobuf fields framed by their length and two masked CRCs. */
 #include "daemon/app/store/tensorboard_event.h"
 
 #include <math.h>

@@ -22,7 +22,7 @@ static enum hsp_status failure(const char *path, struct hsp_err *err)
     return hsp_err_set(err, st, e, "%s", path);
 }
 
-/* The path of the file; its folders are made. Its owner's umask decides who may read. */
+/* The path of the file; its folders are made. Its owner's umask decides on its readers. */
 static enum hsp_status make_path(const char *state_dir, const char *job, int64_t start_s,
                                  char ret[PATH_MAX], struct hsp_err *err)
 {

@@ -14,7 +14,7 @@
 #define HSP_TB_FOLDER (HSP_NAME_MAX + 12) /* NAME-ID and a NUL */
 
 /* Appends records. @job: NAME-ID. @start_s: Unix time of the daemon's start, in the file's
- * name. HSP_EIO, HSP_ENOSPC, HSP_EPERM; what was begun is then cut off again. */
+ * name. HSP_EIO, HSP_ENOSPC, HSP_EPERM; an unfinished record is then cut off again. */
 enum hsp_status hsp_tb_append(const char *state_dir, const char *job, int64_t start_s,
                               const struct hsp_buf *records, struct hsp_err *err);
 
