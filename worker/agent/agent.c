@@ -1,13 +1,13 @@
-/* The agent's machine.
+/* Runs the agent's machine.
  *
  * Link to hspmdd:
  *   DOWN --pause--> CONNECTING --up--> SCANNING --scanned--> HELLO --WELCOME--> UP
  *     ^------------------------- closed, silent for the bound, refused -----------'
- * No member (PARKED instead of WELCOME): the link stays, with heartbeats alone, and what the node
- * holds stays as it is. Where there are too many of those it is told when to come back.
+ * No member (PARKED instead of WELCOME): the link stays, with heartbeats alone, and the node's
+ * state stays untouched. Where there are too many parked agents this one is told when to come back.
  * Refused (FENCED): every executor that runs something is killed, and when the last of them has
- * gone the agent says hello without an incarnation. What it was no longer counts; the sealed
- * segments do.
+ * gone the agent says hello without an incarnation. Its old incarnation no longer counts; the
+ * sealed segments do.
  *
  * Everything from hello on goes out in order; what happens while there is no link is told by the
  * next HELLO. */
@@ -246,7 +246,7 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     hsp_ai_damaged_again(a);
 }
 
-/* Too many agents are no members there. It comes back when it was told to. */
+/* Too many agents are no members there. This one comes back when it was told to. */
 static void no_place(struct hsp_agent *a, const struct hsp_m_parked *p)
 {
     uint32_t wait = p->again_ms < MOST_AGAIN_MS ? p->again_ms : MOST_AGAIN_MS;
@@ -346,7 +346,7 @@ static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         fence(a, &m->u.fenced);
     } else if (m->type == HSP_MSG_PAPERS) { /* PARKED may wait for a row, and they pass it */
         hsp_ai_papers(a, m);
-    } else if (m->type == HSP_MSG_CKPTS) { /* it may pass WELCOME, in the same way */
+    } else if (m->type == HSP_MSG_CKPTS) { /* the message may pass WELCOME, in the same way */
         hsp_ai_ask_shell(a, m);
     } else if (a->link == HSP_LINK_UP &&
                !(m->type == HSP_MSG_WELCOME && told_again(a, &m->u.welcome))) {

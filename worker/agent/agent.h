@@ -8,7 +8,7 @@
  * Ownership: an event is borrowed for the call; actions live until the next call.
  * Bounds:    HSP_NODE_DEVICES devices, one job at a time on each; one connection to hspmdd.
  *
- * What it decides: when executors are started, restarted (with backoff) and killed (silent, deaf to
+ * Decisions: when executors are started, restarted (with backoff) and killed (silent, deaf to
  * SEAL, STOP, RELEASE or DROP, or their device is lost: then they are started again without it);
  * which messages pass; the answer to SEAL, also for executors that are dead; when its incarnation
  * is refused, that everything it runs is killed before it says hello anew; when it may go after a
@@ -28,17 +28,16 @@
  *  (W5) CHECK carries out an order of a check of nodes and answers it by CHECKED, with a message to
  *       be passed on; the next order waits for the end of the one before. STOP, END and CHECK_STOP
  *       make the one under way fail soon; END and CHECK_STOP also end the listening.
- *  (W6) REMEMBER replaces what is kept; a shell that starts again gives it back as `was`. It proves
- *       that the new process is the same node (daemon/cluster/membership.h).
- *  (W7) REACH is answered by REACHED, with a message to be passed on, or never: hspmdd waits no
- *       longer than the time in it, and a little.
- *  (W8) KEEP_PAPERS writes the blob beside the segments of its job, and DROP_PAPERS deletes it if
- *       no segment of the job is there: both in the order of SCAN and DISCARD. READ_PAPERS is
- *       answered by PAPERS, with the message TOLD or NONE.
- *  (W9) FIND_CKPTS lists the checkpoints of a job and is answered by CKPTS, with a message to be
+ *  (W6) REMEMBER replaces the kept incarnation; a shell that starts again gives it back as `was`,
+ *       to prove that the new process is the same node (daemon/cluster/membership.h). (W7) REACH is
+ *       answered by REACHED, with a message to be passed on, or never: hspmdd waits no longer than
+ *       the time in it, and a little. (W8) KEEP_PAPERS writes the blob beside the segments of its
+ *       job, and DROP_PAPERS deletes it if no segment of the job is there: both in the order of
+ *       SCAN and DISCARD. READ_PAPERS is answered by PAPERS, with the message TOLD or NONE. (W9)
+ *       FIND_CKPTS lists the checkpoints of a job and is answered by CKPTS, with a message to be
  *       passed on, or never, when the file system hangs.
  *
- * What an executor must do (worker/executor): worker/agent/README.md.
+ * worker/agent/README.md lists the duties of an executor (worker/executor).
  *
  * Invariants (hsp_agent_check):
  *  (I1) a device without a running executor runs nothing.
@@ -89,12 +88,12 @@ enum hsp_agent_event_type {
     HSP_AEV_CKPTS,      /* msg */
     HSP_AEV_PAPERS,     /* msg */
     HSP_AEV_PROFILE,    /* n, devices: all devices, speed and memory changed by the administrator */
-    HSP_AEV_SIGN,       /* device, sign: what its driver says of its health */
+    HSP_AEV_SIGN,       /* device, sign: its driver's word on its health */
     HSP_AEV_TICK
 };
 struct hsp_agent_event {
     uint64_t now_ms; /* never decreases */
-    uint64_t now_us; /* of the same clock, for what is measured; 0: only now_ms is known */
+    uint64_t now_us; /* of the same clock, for measurements; 0: only now_ms is known */
     enum hsp_agent_event_type type;
     uint32_t device;
     const struct hsp_msg *msg;
@@ -137,7 +136,7 @@ struct hsp_agent_action {
     uint32_t device, job;
     uint64_t keep_plan, scan;
     struct hsp_digest incarnation;
-    bool bare; /* without its device, which is lost: to serve what is sealed */
+    bool bare; /* without its device, which is lost: to serve sealed state */
     int severity;
     const struct hsp_msg *msg;
     const char *text;

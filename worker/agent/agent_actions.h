@@ -28,7 +28,8 @@ void hsp_ai_ask_shell(struct hsp_agent *a, const struct hsp_msg *m);
 /* KEEP_PAPERS or READ_PAPERS. */
 void hsp_ai_shell_papers(struct hsp_agent *a, enum hsp_agent_action_type type,
                          const struct hsp_msg *m);
-/* Kills an executor that runs and is not killed yet, and logs why. @why stays valid: the death is told with it. */
+/* Kills an executor that runs and is not killed yet, and logs why. @why stays valid: the death is
+ * told with it. */
 void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
 /* Kills an executor without a line in the log. */
 void hsp_ai_kill_quietly(struct hsp_agent *a, uint32_t device);

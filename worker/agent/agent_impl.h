@@ -63,7 +63,7 @@ struct hsp_agent {
     struct hsp_agent_down {
         char why[160];
         uint64_t ms;
-    } down[HSP_AGENT_DOWN]; /* what was told last of tries: agent_link.h */
+    } down[HSP_AGENT_DOWN]; /* the last reports of tries: agent_link.h */
     uint32_t heartbeat_ms, dead_ms, pause_ms;
     uint64_t connect_ms, heard_ms, beat_ms, beat;
     uint64_t beat_us;           /* when the last one was sent; 0: it is answered */
@@ -86,9 +86,9 @@ struct hsp_agent {
     uint64_t leave_deadline_ms, leave_scan; /* leave_scan: while alone, 0 not asked */
     struct {                                /* STOP or RELEASE under way, per device: obey.c */
         uint32_t job;                       /* 0 none */
-        uint16_t type;                      /* what to answer with */
+        uint16_t type;                      /* of the answer */
         uint64_t epoch, keep_plan, deadline_ms;
-        uint64_t known; /* the newest epoch of the job that who has said so knows */
+        uint64_t known; /* the newest epoch of the job that the sender knows */
     } stop[HSP_NODE_DEVICES];
     struct hsp_agent_drop {
         uint32_t job; /* 0 none */

@@ -9,8 +9,8 @@
 
 /* No connection from here on; the next one is asked for after a pause. */
 void hsp_ai_connect_later(struct hsp_agent *a);
-/* Whether @why there is no connection was told less than a minute ago, and no WELCOME has come
- * since. Else it counts as told now: what is the same at each try does not fill the log. */
+/* True when the reason @why there is no connection was told less than a minute ago, and no WELCOME
+ * has come since. Else it counts as told now: equal reasons of all tries do not fill the log. */
 bool hsp_ai_is_told(struct hsp_agent *a, const char *why);
 /* Ends the connection; the next one says a new HELLO. @soon: without a pause. */
 void hsp_ai_hang_up(struct hsp_agent *a, const char *why, bool soon);

@@ -18,7 +18,7 @@ static void keep(struct hsp_agent *a, const struct hsp_msg *m)
     hsp_ai_shell_papers(a, HSP_AACT_KEEP_PAPERS, m);
 }
 
-/* By an administrator's word: also what is another cluster's. */
+/* By an administrator's word: also state of another cluster. */
 static void discard(struct hsp_agent *a, const struct hsp_msg *m)
 {
     const char *no = hsp_ai_is_kept(a, m->u.papers.job, m->u.papers.cluster);

@@ -39,7 +39,7 @@ void hsp_ai_seal_abandon(struct hsp_agent *a)
 }
 
 /* Its executor was killed and does not end: the driver holds it. Its threads never run again, nor
- * does the GPU, so nobody writes what it has; the rest of the node need not wait for it. */
+ * does the GPU, so nobody writes its segments; the rest of the node need not wait for it. */
 static bool stuck(const struct hsp_agent_device *d)
 {
     return d->killed && d->health.verdict == HSP_GPU_LOST;

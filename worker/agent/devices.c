@@ -84,8 +84,8 @@ void hsp_ai_profile(struct hsp_agent *a, const struct hsp_agent_event *ev)
 
 /* ---- health ---- */
 
-/* The verdict is another now: told, and what is lost is ended. What is to be moved away is hspmdd's
- * to say. */
+/* The verdict is another now: told, and the executor of a lost device is ended. hspmdd decides on
+ * the work to move away. */
 static void judge(struct hsp_agent *a, uint32_t device)
 {
     static const int severity[HSP_N_GPU_VERDICTS] = {5, 4, 3, 3};

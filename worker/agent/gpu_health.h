@@ -7,11 +7,11 @@
  *
  *   FINE --> WARN: told. Its work goes on. A warning ends when its cause does (heat), else it
  *            stays a day.
- *   any  --> CORDON: it may still compute, but must not be trusted with more: its work is moved
- *            away in order, as from a device that leaves, and it gets none until its driver is
- *            loaded anew or it is reset.
- *   any  --> LOST: it does not compute any more. Its executor is ended, and comes back without it
- *            to serve what it had sealed.
+ *   any  --> CORDON: the device may still compute, but must not be trusted with more: its work is
+ *            moved away in order, as from a device that leaves, and it gets none until its driver
+ *            is loaded anew or it is reset.
+ *   any  --> LOST: the device does not compute any more. Its executor is ended, and comes back
+ *            without it to serve the state it had sealed.
  * A cordon for state that went bad ends after a day, and the next such sign is a cordon at once.
  * Other verdicts that are no warnings never get better by themselves.
  *
@@ -74,7 +74,7 @@ bool hsp_gpu_health_sign(struct hsp_gpu_health *h, const struct hsp_gpu_sign *s,
 /* The passage of time: a GPU that stays slow, a warning that is old. True as above. */
 bool hsp_gpu_health_tick(struct hsp_gpu_health *h, uint64_t now_ms);
 
-/* What an XID means by itself, and in a few words. */
+/* The verdict of an XID by itself, and a few words on it. */
 enum hsp_gpu_verdict hsp_gpu_xid(uint64_t xid, const char **ret_words);
 const char *hsp_gpu_verdict_name(enum hsp_gpu_verdict v); /* "fine", "warn", "cordon", "lost" */
 

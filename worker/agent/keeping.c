@@ -157,7 +157,7 @@ void hsp_ai_kept_scanned(struct hsp_agent *a, const struct hsp_agent_event *ev)
     for (uint32_t i = 0; i < ev->n_kept; i++) {
         const struct hsp_m_kept *f = &ev->kept[i];
         struct hsp_agent_kept *k = kept_add(a, f->job);
-        if (k == NULL) { /* those that are listed may yet be found again */
+        if (k == NULL) { /* listed jobs may yet be found again */
             a->kept_more = true;
             continue;
         }

@@ -1,5 +1,5 @@
-/* While hspmdd is away, a node that runs nothing and holds no state does not wait for BYE: there is
- * nothing to hand over. */
+/* Leaves in order. While hspmdd is away, a node that runs nothing and holds no state does not wait
+ * for nothing to hand over. */
 #include "worker/agent/leave.h"
 
 #include "proto/base/str.h"
@@ -35,7 +35,7 @@ static bool idle(const struct hsp_agent *a)
     return true;
 }
 
-/* Nobody to say goodbye to, and no work: what the folder of the state holds decides. */
+/* Nobody to say goodbye to, and no work: the contents of the state folder decide. */
 static bool alone(const struct hsp_agent *a)
 {
     return a->leaving && !a->ending && !a->bye && idle(a) &&
@@ -88,7 +88,7 @@ void hsp_ai_leave_advance(struct hsp_agent *a)
             if (!a->bye) {
                 hsp_ai_kill(a, i, "leaving");
             } else if (a->dev[i].state != HSP_EXEC_DOWN && !a->dev[i].killed) {
-                hsp_ai_kill_quietly(a, i); /* it has no state and no work: nothing to say */
+                hsp_ai_kill_quietly(a, i); /* no state and no work: nothing to say */
             }
         }
     }

@@ -52,8 +52,8 @@ static void drop_papers(struct hsp_agent *a, uint32_t job, uint64_t known)
     }
 }
 
-/* Has executor @device delete what it keeps of @job below layout @keep, as @m says, or deletes it.
- * @known: the newest epoch of the job that who says so knows. */
+/* Has executor @device delete its state of @job below layout @keep, as @m says, or deletes it.
+ * @known: the newest epoch of the job that the sender of @m knows. */
 static void stop(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t keep, uint64_t known,
                  const struct hsp_msg *m)
 {
@@ -68,7 +68,7 @@ static void stop(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t ke
         return;
     }
     /* One that is killed may still write: answered when it is gone. A STOP deletes what a RELEASE
-     * behind it would. */
+     * behind it would delete, too. */
     bool less = m->type == HSP_MSG_RELEASE && a->stop[device].job == job &&
                 a->stop[device].type == HSP_MSG_STOP;
     if (!less) {
@@ -109,7 +109,7 @@ void hsp_ai_give_up(struct hsp_agent *a, uint32_t device, uint32_t job)
     stop(a, device, job, UINT64_MAX, UINT64_MAX, &m);
 }
 
-/* What @device owed is done. */
+/* The owed work of @device is done. */
 static void done(struct hsp_agent *a, uint32_t device)
 {
     drop_papers(a, a->stop[device].job, a->stop[device].known);
@@ -168,8 +168,8 @@ void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
         struct hsp_agent_drop *x = &a->drop[device][i];
         if (x->job != 0 && x->job == m->u.devref.job && x->epoch <= m->epoch) {
             x->job = 0;
-            drop_papers(a, m->u.devref.job, m->epoch); /* those that came with that epoch alone */
-        } else if (x->job != 0 && x->job == m->u.devref.job) { /* it owes a later one */
+            drop_papers(a, m->u.devref.job, m->epoch); /* papers that came with that epoch alone */
+        } else if (x->job != 0 && x->job == m->u.devref.job) { /* the device owes a later one */
             x->deadline_ms = a->now_ms + hsp_ai_obey_ms(a);
         }
     }

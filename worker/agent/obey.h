@@ -7,10 +7,10 @@
  *          STOPPED, so the device is free.
  *
  * Bounds:  an executor has 1 s to answer SEAL, or a third of dead_ms where that is less: a recovery
- *          waits for it, and of one that is killed all that is sealed stays. It has obey_ms = 10 s
- *          for the other orders, or 2 dead_ms where that is more: they delete files, and one order
- *          may wait for another. A SEAL waits for none of them. hspmdd gives a node six times as
- *          long: 2 dead_ms for SEALED, and 60 s or 12 dead_ms for STOPPED and RELEASED
+ *          waits for it, and all sealed state of a killed one stays. The executor has obey_ms = 10
+ *          s for the other orders, or 2 dead_ms where that is more: they delete files, and one
+ *          order may wait for another. A SEAL waits for none of them. hspmdd gives a node six times
+ *          as long: 2 dead_ms for SEALED, and 60 s or 12 dead_ms for STOPPED and RELEASED
  *          (daemon/cluster/device_requests.c).
  */
 #ifndef HSP_OBEY_H
@@ -32,8 +32,8 @@ void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device, const struct hsp_msg
 void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 /* The executor has: papers of a job of which nothing is left here go. */
 void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-/* The executor has started, which deletes what the process before it had not sealed: so a DROP that
- * this one owed is obeyed. */
+/* The executor has started, which deletes the unsealed state of the process before it: so a DROP
+ * that this one owed is obeyed. */
 void hsp_ai_obeyed_by_start(struct hsp_agent *a, uint32_t device);
 /* The executor has ended: its orders are done or answered for it, but for a DROP. */
 void hsp_ai_orders_over(struct hsp_agent *a, uint32_t device);

@@ -119,7 +119,7 @@ static bool of_node(struct hsp_agent *a, const struct hsp_msg *m)
     }
 }
 
-/* To an executor that is up: notes what @device does from now on, and passes it on. */
+/* To an executor that is up: notes the new work of @device, and passes the order on. */
 static void order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     struct hsp_agent_device *d = &a->dev[device];
@@ -186,7 +186,7 @@ void hsp_ai_pace(struct hsp_agent *a)
             hsp_ai_order(a, i, &m);
             d->beat_ms = ms;
             d->dead_ms = a->dead_ms;
-            d->heard_ms = a->now_ms; /* it did not know */
+            d->heard_ms = a->now_ms; /* the executor did not know */
         }
     }
 }
@@ -272,7 +272,7 @@ static void note(struct hsp_agent_device *d, const struct hsp_msg *m)
         d->run.broken = true;
     } else if (m->type == HSP_MSG_PEER_LOST &&
                (m->epoch == d->run.prepared || m->epoch == d->preparing)) {
-        /* armed and moving already: what runs is neither whole nor the old one */
+        /* armed and moving already: the running epoch is neither whole nor the old one */
         d->run.broken = d->run.broken || d->run.armed == m->epoch;
         d->preparing = 0;
         d->run.prepared = d->run.armed = 0;
@@ -303,7 +303,7 @@ static void exec_sealed(struct hsp_agent *a, uint32_t device, const struct hsp_m
     hsp_ai_seal_advance(a);
 }
 
-/* The RELEASE that @device has answered ended what it runs: the epoch of a source, or of a
+/* The RELEASE that @device has answered ended its work: the epoch of a source, or of a
  * layout that goes. */
 static bool released(const struct hsp_agent *a, uint32_t device)
 {
@@ -316,7 +316,7 @@ static void exec_stopped(struct hsp_agent *a, uint32_t device, const struct hsp_
 {
     struct hsp_agent_device *d = &a->dev[device];
     uint32_t job = m->u.devref.job;
-    /* What it said while the STOP was on its way may have ended the work already: the answer is
+    /* A message sent while the STOP was on its way may have ended the work already: the answer is
      * owed. */
     bool owed = a->stop[device].job != 0 && a->stop[device].job == job;
     if (job != d->run.job && !owed) {

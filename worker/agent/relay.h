@@ -1,4 +1,4 @@
-/* Passes messages between hspmdd and the executors, and notes what each message says of a device.
+/* Passes messages between hspmdd and the executors, and notes the news of a device in each.
  *
  * Purity:  pure.
  */

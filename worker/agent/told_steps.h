@@ -19,8 +19,8 @@ void hsp_ai_steps_again(struct hsp_agent *a);                        /* after a 
 void hsp_ai_steps_over(struct hsp_agent *a, uint32_t job);
 /* hspmdd has answered a heartbeat. */
 void hsp_ai_steps_heard(struct hsp_agent *a);
-/* Another cluster or generation takes this node in. It may give the number of a job that was
- * stopped, and those of its epochs, to another job. */
+/* Another cluster or generation takes this node in. The new one may give the number of a job that
+ * was stopped, and those of its epochs, to another job. */
 void hsp_ai_forget_over(struct hsp_agent *a);
 
 #endif

@@ -1,11 +1,11 @@
-/* MEASURE says that it is our turn. Then:
+/* Measures the link to hspmdd. MEASURE says that it is our turn. Then:
  *
  *   PINGS empty echoes       the shortest is the round trip
  *   FIRST bytes to hspmdd; then MORE bytes, when those took under FAST_US, else the same again up
  *                            to TRIES times, while they take under FAIR_US
  *   the same from hspmdd
  *
- * A way's rate is the best of its tries: whatever else runs here or there only makes it worse.
+ * A way's rate is the best of its tries: other load here or there only makes it worse.
  * The bytes go in pieces (HSP_ECHO_CHUNK), so that heartbeats are heard in between on a slow link.
  * A link that does not do all that by MOST_MS is described by how far it has come. */
 #include "worker/agent/uplink.h"

@@ -30,13 +30,13 @@ struct hsp_node_check {
     struct order now, next;       /* under way; waits for its end */
     struct hsp_mesh_listener *listener;
     int cancel_fd;
-    atomic_bool stop;     /* what is under way shall end */
+    atomic_bool stop;     /* the work under way shall end */
     pthread_mutex_t lock; /* of mesh */
     struct hsp_comm *mesh;
     /* the configuration as it was when the order came */
     uint32_t n_devices;
     struct hsp_device_config device[HSP_WORKER_DEVICES];
-    /* what came of it */
+    /* the results */
     enum hsp_status st;
     struct hsp_err err;
     struct hsp_link_figures link;
@@ -212,7 +212,7 @@ static void start(struct hsp_node_check *k, const struct order *o)
     uint64_t spent;
     const struct hsp_worker_config *c = k->shell->cfg;
     atomic_store(&k->stop, false);
-    (void)!read(k->cancel_fd, &spent, sizeof spent); /* it may have been told to stop before */
+    (void)!read(k->cancel_fd, &spent, sizeof spent); /* an earlier order to stop may be there */
     k->now = *o;
     k->err = (struct hsp_err){0};
     k->n_devices = c->n_devices;

@@ -3,7 +3,7 @@
  *
  * Purity:    shell.
  * Threads:   called by the loop's thread.
- * Ownership: threads that have not come back at the end of the shell own what they use, and free
+ * Ownership: threads that have not come back at the end of the shell own their data, and free
  *            it.
  * Bounds:    HSP_AGENT_LISTS at a time; a question beyond them is answered with that reason.
  */

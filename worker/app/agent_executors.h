@@ -2,8 +2,8 @@
  *
  *   none --SPAWN--> running --(ended: SIGCHLD) and (link: end of file)--> EXEC_EXIT fed --> none
  *
- * Both must have happened, so that all it has said is heard before its end (W2). A process that
- * says what cannot be read is killed, and the rest of its words is not read.
+ * Both must have happened, so that all its messages are heard before its end (W2). A process that
+ * sends an unreadable message is killed, and the rest of its messages is not read.
  *
  * Purity:    shell.
  */

@@ -24,7 +24,7 @@
 #include "worker/app/agent_setup.h"
 #include "worker/app/agent_shell.h"
 
-#define BEAT_MS 5000 /* notices when no watchdog asks for more: what is owed goes with them */
+#define BEAT_MS 5000 /* notices when no watchdog asks for more: kept ones go with them */
 
 static uint64_t now_ms(void)
 {
@@ -94,7 +94,7 @@ static void step(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
 
 static void on_timer(uv_timer_t *t);
 
-/* What the service manager shows, when it has changed. */
+/* The text for the service manager, when it has changed. */
 static void tell_status(struct hsp_agent_shell *s)
 {
     static const char *const link[] = {

@@ -5,7 +5,7 @@
 #define HSP_AGENT_MAIN_H
 #include "worker/app/agent_setup.h"
 
-/* Reads the configuration, does what is wished, returns the exit status: 0, 1 failed, 6 the
+/* Reads the configuration, runs the agent, returns the exit status: 0, 1 failed, 6 the
  * configuration is wrong. */
 int hsp_agent_main(const struct hsp_agent_request *r);
 

@@ -2,7 +2,7 @@
  * may be busy for longer than hspmdd waits.
  *
  * Purity:  shell.
- * Bounds:  HSP_AGENT_ROUNDS at a time; what is asked beyond them is not answered.
+ * Bounds:  HSP_AGENT_ROUNDS at a time; a request beyond them is not answered.
  */
 #ifndef HSP_AGENT_REACH_H
 #define HSP_AGENT_REACH_H

@@ -53,7 +53,7 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
     }
 }
 
-/* Why there is no connection to hspmdd, and what to do where that is known. */
+/* Why there is no connection to hspmdd, and the remedy where one is known. */
 static void tell_down(struct hsp_agent_shell *s, const struct hsp_err *why)
 {
     char text[HSP_TEXT_MAX + 1];

@@ -54,7 +54,7 @@ static enum hsp_status read_config(const struct hsp_agent_request *r, struct hsp
     return st;
 }
 
-/* What the file may leave open: the name (the host's in small letters) and the folder. */
+/* Settings that the file may leave open: the name (the host's in small letters) and the folder. */
 static enum hsp_status fill_in(struct hsp_agent_setup *u, struct hsp_err *err)
 {
     static char host[HSP_NAME_MAX + 2];
@@ -199,7 +199,7 @@ static uint64_t offered(const struct hsp_agent_setup *u, uint32_t i)
     return !c->gpu ? c->mem_bytes : u->lost[i][0] != '\0' ? 0 : hsp_device_offer(c->mem_bytes);
 }
 
-/* What the device offers: the measured figures at its configured speed. */
+/* The offer of the device: the measured figures at its configured speed. */
 static void set_profile(struct hsp_agent_setup *u, uint32_t i)
 {
     const struct hsp_device_config *c = &u->cfg.devices[i];
@@ -227,7 +227,7 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
     hsp_gpuwatch_describe(u->gpus, i, &u->device[i]);
 }
 
-/* What devices of GPU @index may take together, as it was configured; those up to @i are
+/* The memory that devices of GPU @index may take together, as configured; those up to @i are
  * measured. */
 static uint64_t asked_of(const struct hsp_agent_setup *u, uint32_t index, uint32_t i)
 {
@@ -312,7 +312,7 @@ static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_logger *log
     return st;
 }
 
-/* Keepers come behind the devices. They offer the room in the state folder. */
+/* Keepers come behind the devices, and offer the room in the state folder. */
 static enum hsp_status add_keepers(struct hsp_agent_setup *u, struct hsp_err *err)
 {
     struct statvfs fs;
@@ -336,8 +336,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What the paths between the GPUs that can be used can do. Without it what NVML says of them
- * holds. */
+/* Measures the paths between the usable GPUs. Without a measurement the figures of NVML
+ * hold. */
 static void measure_paths(struct hsp_agent_setup *u, struct hsp_logger *log)
 {
     uint32_t index[HSP_NODE_DEVICES], n = 0;
@@ -388,7 +388,7 @@ static void choose_card(struct hsp_agent_setup *u, uint32_t i, const struct hsp_
     }
 }
 
-/* What NVML knows of the GPUs. Without it all else goes on: one line says so. */
+/* NVML's knowledge of the GPUs. Without it all else goes on: one line says so. */
 static void find_gpus(struct hsp_agent_setup *u, struct hsp_logger *log)
 {
     struct hsp_err err = {0};
@@ -426,7 +426,7 @@ struct hsp_gpuwatch *hsp_agent_gpus(const struct hsp_agent_setup *u)
     return u->gpus;
 }
 
-/* Those of the file, else the card with the address that peers dial, if it is one. */
+/* The cards of the file, else the card with the address that peers dial, if it is one. */
 static void find_cards(struct hsp_agent_setup *u, struct hsp_logger *log)
 {
     uint32_t n = u->cfg.n_cards;
@@ -471,7 +471,7 @@ static const char *read_conf(struct hsp_agent_setup *u, struct hsp_logger *log, 
     return copy;
 }
 
-/* What NCCL is told of the network, for one GPU. */
+/* NCCL's settings of the network, for one GPU. */
 static void make_env(struct hsp_agent_setup *u, uint32_t i, const struct hsp_nccl_env_opts *o,
                      struct hsp_logger *log)
 {
@@ -644,7 +644,7 @@ void hsp_agent_setup_close(struct hsp_agent_setup *u)
     }
 }
 
-/* Whether device @i is the one it was, but for what may change. */
+/* True when device @i is the same as before, but for changeable settings. */
 static bool same_device(const struct hsp_agent_setup *u, uint32_t i,
                         const struct hsp_device_config *d)
 {

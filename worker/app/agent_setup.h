@@ -78,15 +78,16 @@ enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_lo
 /* Gives up GPUs and folder; the arena stays. */
 void hsp_agent_setup_close(struct hsp_agent_setup *u);
 
-/* What is known of its GPUs; NULL: nothing. It belongs to @u. */
+/* The watch over its GPUs; NULL: nothing is known of them. Belongs to @u. */
 struct hsp_gpuwatch *hsp_agent_gpus(const struct hsp_agent_setup *u);
-/* NCCL may have settings that are not in that environment: what it does is not known. */
+/* NCCL may have settings that are not in that environment: its effective ones are not known. */
 bool hsp_agent_nccl_unknown(const struct hsp_agent_setup *u, uint32_t device);
-/* The environment of the executor of a GPU (nccl_env.h); NULL: the agent's. It belongs to @u. */
+/* The environment of the executor of a GPU (nccl_env.h); NULL: the agent's. Belongs to @u. */
 char *const *hsp_agent_env(const struct hsp_agent_setup *u, uint32_t device);
-/* Reads the configuration again, checks all of it and takes over what may change while the agent
- * runs; *ret_devices (of all devices, borrowed) when their figures are others now, else NULL. The
- * texts list what was taken and what needs a restart. On failure nothing has changed. */
+/* Reads the configuration again, checks all of it and takes over the settings that may change while
+ * the agent runs; *ret_devices (of all devices, borrowed) when their figures are others now, else
+ * NULL. The texts list the settings taken and those that need a restart. On failure nothing has
+ * changed. */
 enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_applied,
                                  struct hsp_buf *ret_restart,
                                  const struct hsp_m_device **ret_devices, struct hsp_err *err);

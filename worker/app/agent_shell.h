@@ -37,7 +37,7 @@ struct hsp_agent_exec { /* the executor of one device */
     pid_t pid;     /* 0: none */
     uint32_t conn; /* of our socket pair; 0: closed, all its messages are read */
     bool ended;    /* waited for; its end is in `text` */
-    bool bare;     /* it has to do without its device */
+    bool bare;     /* has to do without its device */
     char text[HSP_AGENT_TEXT];
 };
 

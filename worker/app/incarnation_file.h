@@ -1,8 +1,8 @@
 /* Keeps the incarnation of the node beside its state segments, in the file `incarnation`.
  *
- * It proves to hspmdd that a new agent process is the same node, and is as secret as a key: whoever
- * reads it can take the place of the node. It is a line of 32 hex digits, of mode 0600, and lives
- * as long as the segments do.
+ * It proves to hspmdd that a new agent process is the same node, and is as secret as a key: a
+ * reader can take the place of the node. The file is a line of 32 hex digits, of mode 0600, and
+ * lives as long as the segments do.
  *
  * Purity: shell (blocking file I/O). */
 #ifndef HSP_INCARNATION_FILE_H

@@ -88,12 +88,12 @@ static void become(const struct hsp_spawn_opts *o, struct arguments *a, pid_t pa
         fcntl(fd, F_SETFD, 0) != 0) {
         _exit(126);
     }
-    /* Also what the agent itself was given. An old kernel has no such call: ours are closed on exec
-     * anyway. */
+    /* Also descriptors of the agent's parent. An old kernel has no such call: ours are closed on
+     * exec anyway. */
     (void)close_range(STDERR_FILENO + 1, (unsigned)fd - 1, 0);
     (void)close_range((unsigned)fd + 1, ~0U, 0);
     if (getppid() != parent) {
-        _exit(125); /* it died before the kernel knew that we shall follow */
+        _exit(125); /* the agent died before the kernel knew that we shall follow */
     }
     (void)execve(o->exe, (char *const *)(uintptr_t)a->v, o->env != NULL ? o->env : environ);
     _exit(127);

@@ -15,8 +15,8 @@
 
 #include "proto/base/err.h"
 
-struct hsp_spawn_opts { /* what an executor is told; texts are borrowed */
-    const char *exe;    /* what is executed */
+struct hsp_spawn_opts { /* the executor's arguments; texts are borrowed */
+    const char *exe;    /* the program */
     const char *name;   /* argv[0] */
     uint32_t device;
     const char *node, *state_dir;

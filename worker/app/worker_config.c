@@ -282,7 +282,7 @@ static enum hsp_status check_card(const struct hsp_worker_config *c, const struc
     return HSP_OK;
 }
 
-/* Behind devices and keepers: who is near no card uses the next one. */
+/* Behind devices and keepers: a device near no card uses the next one. */
 static enum hsp_status load_cards(struct hsp_worker_config *c, struct hsp_arena *arena,
                                   struct hsp_err *err)
 {

@@ -23,7 +23,7 @@ struct hsp_device_config {
     bool gpu;           /* kind is cuda */
     uint32_t index;     /* of the GPU, as CUDA counts them */
     double speed;       /* fraction of a core it may use; 1 = unpaced, a GPU always */
-    uint64_t mem_bytes; /* offered to jobs; of a GPU 0: what is free when the agent starts */
+    uint64_t mem_bytes; /* offered to jobs; of a GPU 0: the free memory when the agent starts */
     uint32_t threads;   /* of its compute pool; 1 for a GPU */
 };
 
@@ -38,7 +38,7 @@ struct hsp_worker_config {
     const char *coordinator;       /* host:port, or the path of the daemon's Unix socket */
     const char *node;              /* name; "" = host name */
     const char *listen;            /* address of the data plane, port chosen by the system */
-    const char *advertise_address; /* what peers dial, "" = listen */
+    const char *advertise_address; /* the address that peers dial, "" = listen */
     int transport;                 /* enum hsp_mesh_transport, but for UNIX */
     const char *state_dir;         /* state segments in STATE_DIR/NODE, "" = /dev/shm/hspmd-UID */
     const char *key;               /* file of the TLS-PSK key; absent: the socket only */
@@ -69,13 +69,13 @@ const char *hsp_worker_key_origin(const struct hsp_worker_config *c);
 void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out);
 /* conf/hspmd-worker.yaml. */
 void hsp_worker_config_example(struct hsp_buf *out);
-/* Where the executor of a device or keeper accepts peers: what *ret_told says to them instead ("":
- * the same). */
+/* Where the executor of a device or keeper accepts peers: *ret_told is the address for them instead
+ * ("": the same). */
 const char *hsp_worker_listen(const struct hsp_worker_config *c, uint32_t device,
                               const char **ret_told);
 /* The name of the chosen transport. */
 const char *hsp_worker_transport(const struct hsp_worker_config *c);
-/* The table, for what a reload changes and for documentation. */
+/* The table, for the changes of a reload and for documentation. */
 const struct hsp_cfg_field *hsp_worker_config_fields(size_t *ret_n);
 
 #endif

@@ -1,4 +1,4 @@
-/* hspmd-worker: its options, and which of its lives they ask for. */
+/* Runs hspmd-worker in the mode that its options ask for. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -137,7 +137,7 @@ static bool take_job(struct options *all, const char *text)
     return true;
 }
 
-/* What is to be done is said, once. An exit status, or -1 to go on. */
+/* Checks that a mode is asked for, and no argument is left. An exit status, or -1 to go on. */
 static int check_mode(int argc, char **argv, struct options *all)
 {
     if (all->agent.wish != HSP_AGENT_RUN && all->mode == MODE_NONE) {

@@ -1,8 +1,9 @@
-/* A reading has a thread of its own, which also looks whether the files are still those that were
- * read last: every call that a file system may never answer is made there. Whoever asks waits for
- * its result and may give up. A reading that nobody wants is told to end, and left behind when it
- * does not: its thread throws away what it has read, whenever it comes back. Only a thread whose
- * reading is over is joined. `lock` is held for a few instructions only, never in such a call. */
+/* Reads data sets on threads that can be left behind. A reading has a thread of its own, which also
+ * looks whether the files are still those that were read last: every call that a file system may
+ * never answer is made there. A caller waits for its result and may give up. A reading that nobody
+ * wants is told to end, and left behind when it does not: its thread throws away its data at any
+ * later end. Only a thread whose reading is over is joined. `lock` is held for a few instructions
+ * only, never in such a call. */
 #include "worker/data/data_cache.h"
 
 #include <pthread.h>
@@ -16,12 +17,12 @@
 
 #define NS_PER_S  INT64_C(1000000000)
 #define SETTLE_NS (3 * NS_PER_S)  /* above the grain of any file system's times: 2 s on FAT */
-#define LOOK_NS   (NS_PER_S / 20) /* who waits asks so often whether to go on */
+#define LOOK_NS   (NS_PER_S / 20) /* a waiting caller asks so often whether to go on */
 /* A reading that is told to end does so within a MiB, unless its file system does not answer. */
 #define PATIENCE_NS (NS_PER_S / 4)
 
 struct entry {
-    struct hsp_held_data held; /* first: what is given out */
+    struct hsp_held_data held; /* first: the part that callers get */
     enum hsp_data_format format;
     uint32_t vocab;  /* all tokens are below it */
     int64_t open_ns; /* just before it was opened */
@@ -36,7 +37,7 @@ struct reading {
     struct hsp_data_cut cut;
     atomic_bool give_up; /* nobody wants it any more */
     /* under the lock */
-    uint32_t users;     /* its thread, the cache, who waits */
+    uint32_t users;     /* its thread, the cache, waiting callers */
     uint32_t n_waiting; /* of them */
     int64_t give_up_ns; /* when that was said */
     bool over, left;    /* left: behind */
@@ -50,7 +51,7 @@ struct hsp_data_cache {
 
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t done;  /* a reading has ended */
-    uint64_t users;       /* its owner, readings, and who holds data */
+    uint64_t users;       /* its owner, readings, and holders of data */
     struct entry *last;   /* NULL: none */
     struct reading *now;  /* under way; NULL: none */
     bool has_thread;      /* of `now`, or of the last one, which is over */
@@ -143,7 +144,7 @@ static void give_up(struct reading *r)
     }
 }
 
-/* It does not come back: others need not wait for it. Its thread still has it. */
+/* The thread does not come back: others need not wait for it. It still has the reading. */
 static void leave_behind(struct hsp_data_cache *c)
 {
     struct reading *r = c->now;
@@ -220,7 +221,7 @@ static bool is_given_up(void *ctx)
     return r->give_up;
 }
 
-/* @x is what @r is to read as it is now. A file changed so shortly before it was opened that
+/* True when @x equals the present files of @r. A file changed so shortly before it was opened that
  * another change may have got the same time is none. */
 static bool is_wanted(const struct entry *x, const struct reading *r)
 {
@@ -300,7 +301,7 @@ static void *read_thread(void *arg)
 
 /* ---- asking; under the lock ---- */
 
-/* The reading under way is what @w asks for. */
+/* True when the reading under way is the wish @w. */
 static bool is_read(const struct reading *r, const struct hsp_data_wish *w)
 {
     return !r->give_up && r->format == w->format && r->vocab == w->vocab &&
@@ -327,7 +328,7 @@ static enum hsp_status begin(struct hsp_data_cache *c, const struct hsp_data_wis
                               .cut = w->cut,
                               .users = 2};
         c->has_thread = pthread_create(&c->thread, NULL, read_thread, r) == 0;
-        if (c->has_thread) { /* it waits for the lock */
+        if (c->has_thread) { /* the thread waits for the lock */
             c->users++;
             c->now = r;
             return HSP_OK;
@@ -358,7 +359,7 @@ static enum hsp_status not_waited_for(const struct hsp_data_wish *w, struct hsp_
     return hsp_err_set(err, HSP_ECANCELED, 0, "%s is not waited for any more", w->path);
 }
 
-/* Until nobody reads what is not @w. What nobody waits for gives way. HSP_ECANCELED. */
+/* Waits until nobody reads anything but @w. A reading without callers gives way. HSP_ECANCELED. */
 static enum hsp_status make_way(struct hsp_data_cache *c, const struct hsp_data_wish *w,
                                 struct hsp_err *err)
 {

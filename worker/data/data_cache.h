@@ -1,16 +1,16 @@
-/* The data sets an executor has read: mapped, compared with the vocabulary, hashed.
+/* Keeps the data sets an executor has read: mapped, compared with the vocabulary, hashed.
  *
  * Role:      an epoch's data are mostly those of the epoch before: only the first reads the files,
  *            those after it look at their names, sizes and times. Files that have changed are read
  *            again, and so are those that had changed less than 3 s before they were opened: a
  *            further change may have left no trace in their times.
  * Purity:    shell (files).
- * Threads:   any thread. A thread of its own looks and reads, one data set at a time: who asks for
- *            data waits for it, and may give up waiting; nobody else waits. What is read goes on
- *            without those who waited: the next to ask for the same finds it done, or under way.
- *            A file system may never answer. A reading that does not end soon after it was given up
- *            is left behind: the next one begins, and whatever it brings is thrown away.
- * Ownership: the cache owns what it gives out until it has been given back by all.
+ * Threads:   any thread. A thread of its own looks and reads, one data set at a time: a caller
+ *            waits for its data, and may give up waiting; nobody else waits. A reading goes on
+ *            without its callers: the next to ask for the same finds it done, or under way. A file
+ *            system may never answer. A reading that does not end soon after it was given up is
+ *            left behind: the next one begins, and its result is thrown away.
+ * Ownership: the cache owns its data sets until all callers have given them back.
  * Bounds:    one data set is kept when nobody holds it, the last one, until hsp_data_cache_drop.
  *            A reading for which nobody waits ends when another data set is asked for, too.
  *            HSP_DATA_LEFT_BEHIND readings.
@@ -30,7 +30,7 @@ struct hsp_held_data { /* immutable while it is held */
     struct hsp_digest digest; /* hsp_dataset_digest */
 };
 
-/* What is asked for; borrowed for the call. */
+/* The wanted data; borrowed for the call. */
 struct hsp_data_wish {
     const char *path; /* as of hsp_dataset_open */
     enum hsp_data_format format;
@@ -42,7 +42,7 @@ struct hsp_data_wish {
 /* @wall_ns: ns since 1970, to compare with the times of files; NULL: the system's clock. NULL
  * without memory. */
 struct hsp_data_cache *hsp_data_cache_new(int64_t (*wall_ns)(void));
-/* What is not given back, and a reading that does not end, may end later. NULL allowed; returns
+/* Data sets still held, and a reading that does not end, may end later. NULL allowed; returns
  * NULL. */
 struct hsp_data_cache *hsp_data_cache_free(struct hsp_data_cache *c);
 
@@ -50,13 +50,13 @@ struct hsp_data_cache *hsp_data_cache_free(struct hsp_data_cache *c);
  * when too many are left behind; HSP_ECANCELED: the wish's stop; HSP_ENOMEM. */
 enum hsp_status hsp_data_cache_get(struct hsp_data_cache *c, const struct hsp_data_wish *w,
                                    const struct hsp_held_data **ret, struct hsp_err *err);
-/* Once more, for another who holds @d; returns it. */
+/* Once more, for another holder of @d; returns it. */
 const struct hsp_held_data *hsp_data_cache_hold(struct hsp_data_cache *c,
                                                 const struct hsp_held_data *d);
 /* NULL allowed; returns NULL. */
 const struct hsp_held_data *hsp_data_cache_put(struct hsp_data_cache *c,
                                                const struct hsp_held_data *d);
-/* What nobody holds is kept no longer, what nobody waits for is read no longer. */
+/* Releases data sets without holders, and ends readings without callers. */
 void hsp_data_cache_drop(struct hsp_data_cache *c);
 
 #endif

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #define NS_PER_S INT64_C(1000000000)
-#define LOOK_NS  (NS_PER_S / 20) /* who waits asks so often whether to go on */
+#define LOOK_NS  (NS_PER_S / 20) /* a waiting caller asks so often whether to go on */
 #define PATIENCE_LOOKS \
     5 /* so long a look may last at the end: else the file system does not answer */
 

@@ -1,4 +1,4 @@
-/* Looks at the files of a data set before each vote, whether they are what was read.
+/* Looks before each vote whether the files of a data set are unchanged.
  *
  * Example: at step 40 an administrator writes into /srv/text.txt. The samples of that step may be
  * of either text, so its vote must not be sent: the answer to the look that was asked for at its
@@ -16,12 +16,12 @@
 
 struct hsp_data_watch; /* opaque */
 
-/* Begins to watch what @c has given out as @d. HSP_ENOMEM. */
+/* Begins to watch @d, a data set of @c. HSP_ENOMEM. */
 enum hsp_status hsp_data_watch_begin(struct hsp_data_cache *c, const struct hsp_held_data *d,
                                      struct hsp_data_watch **ret, struct hsp_err *err);
 /* The files are to be looked at from now on. Waits for nothing. */
 void hsp_data_watch_ask(struct hsp_data_watch *w);
-/* Waits for what the last question has found: as hsp_dataset_look; HSP_ECANCELED: @stop, which is
+/* Waits for the answer to the last question: as hsp_dataset_look; HSP_ECANCELED: @stop, which is
  * asked every 50 ms. */
 enum hsp_status hsp_data_watch_answer(struct hsp_data_watch *w, const struct hsp_data_stop *stop,
                                       struct hsp_err *err);

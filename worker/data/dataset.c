@@ -97,7 +97,7 @@ static enum hsp_status read_format(enum hsp_data_format format, struct hsp_data_
     return st;
 }
 
-/* What the file of tokens is called and, for Megatron (else NULL), its index; free() both. False:
+/* The names of the file of tokens and, for Megatron (else NULL), its index; free() both. False:
  * no memory. */
 static bool file_names(const char *path, enum hsp_data_format format, char **ret_all,
                        char **ret_idx)

@@ -1,7 +1,7 @@
-/* A data set as a device reads it: mapped files that make one stream of tokens, or a made-up one.
+/* Reads a data set for a device: mapped files that make one stream of tokens, or a made-up one.
  *
  * Role:      read by the interpreter for HSP_I_LOAD; its digest is compared between workers.
- * Purity:    shell (maps files). What headers say is checked by formats.h.
+ * Purity:    shell (maps files). formats.h checks the headers.
  * Threads:   immutable after open. Opening, reading and looking may take for ever where a file
  *            system does not answer: data_cache.h and data_watch.h do so on threads that can be
  *            left behind.
@@ -65,8 +65,8 @@ void hsp_dataset_close(struct hsp_dataset *d);
  * of the files tell (hsp_dataset_changed_ns). Reads none of them. False also where memory does not
  * suffice to look. */
 bool hsp_dataset_is(const struct hsp_dataset *d, const char *path, enum hsp_data_format format);
-/* Looks at every file that is open: HSP_ESTALE when its size or the time of its last change is not
- * what it was when it was mapped; names it, with what it was and is. */
+/* Looks at every file that is open: HSP_ESTALE when its size or the time of its last change differs
+ * from those at its mapping; names it, with old and new values. */
 enum hsp_status hsp_dataset_look(const struct hsp_dataset *d, struct hsp_err *err);
 /* When a file of @d was last changed before it was mapped, on the clock of its file system, in ns
  * since 1970; INT64_MIN: no files. A change soon after that moment may carry the same time, and
@@ -79,7 +79,7 @@ struct hsp_data_stop {
     void *ctx;
 };
 
-/* What to load: rows are the sequences of the micro-batch, columns global positions
+/* The rows and columns to load: rows are the sequences of the micro-batch, columns global positions
  * first_col .. first_col + n_cols - 1 of each. */
 struct hsp_load_spec {
     enum hsp_load what;

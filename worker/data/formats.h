@@ -1,7 +1,7 @@
-/* The files of tokenised data sets: what their headers say, checked.
+/* Checks the headers of the files of tokenised data sets.
  *
  * Role:      data set files as other tools write them; dataset.h maps files and reads tokens.
- * Purity:    pure functions over bytes; nothing is trusted: HSP_EPARSE says what is wrong.
+ * Purity:    pure functions over bytes; nothing is trusted: HSP_EPARSE names the mistake.
  * Ownership: an index borrows the bytes it was read from.
  * Formats:   llm.c      256 x int32 (magic 20240520, version 1: uint16 tokens; 20240801, 7: uint32;
  *                       then the number of tokens), tokens.  dev/data/data_common.py of llm.c

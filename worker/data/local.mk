@@ -7,5 +7,5 @@ worker_data_libdata_a_SOURCES = worker/data/data_cache.c \
     worker/data/synthetic.c worker/data/synthetic.h
 EXTRA_DIST += worker/data/README.md
 
-# What links libdata needs these behind it.
+# Programs that link libdata need these behind it.
 DATA_LIBS = worker/data/libdata.a $(PROGRAM_LIBS)

@@ -72,7 +72,7 @@ static enum hsp_status go_on(struct walk *w, size_t len, char *rest)
     return st == HSP_OK && rest != NULL ? expand(w, len + 1, rest) : st;
 }
 
-/* A part that is what it says, but for \. */
+/* A part that stands for itself, but for \. */
 static enum hsp_status go_literal(struct walk *w, size_t len, const char *part, char *rest)
 {
     struct stat sb;

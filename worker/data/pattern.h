@@ -1,7 +1,7 @@
 /* Names of the files a pattern stands for.
  *
  * Role:      data.path, for dataset.h. Not glob(3): without memory that one leaves folders out, so
- *            files would be taken for absent, or frees what it has freed already (glibc 2.36).
+ *            files would be taken for absent, or frees memory twice (glibc 2.36).
  * Purity:    shell (reads folders).
  * Ownership: names belong to the caller: hsp_names_free.
  * Bounds:    @max names; paths of PATH_MAX.
@@ -20,10 +20,10 @@ struct hsp_names {
 /* Whether @path is a pattern, not a name. */
 bool hsp_is_pattern(const char *path);
 
-/* Files @pattern stands for, as glob(7) says: * and ? and [...] within the parts of a path, a
- * leading dot only by itself, \ before a character that is meant; sorted as strcmp does. None:
- * HSP_OK. What this user may not read is left out. HSP_ELIMIT: more than @max, or a path too long;
- * HSP_EIO, HSP_ENOMEM; @ret is empty then. */
+/* Files of @pattern, as glob(7) says: * and ? and [...] within the parts of a path, a leading dot
+ * only by itself, \ before a literal character; sorted as strcmp does. None: HSP_OK. Files that
+ * this user may not read are left out. HSP_ELIMIT: more than @max, or a path too long; HSP_EIO,
+ * HSP_ENOMEM; @ret is empty then. */
 enum hsp_status hsp_pattern_files(const char *pattern, size_t max, struct hsp_names *ret,
                                   struct hsp_err *err);
 void hsp_names_free(struct hsp_names *n);

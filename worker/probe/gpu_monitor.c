@@ -1,8 +1,8 @@
 /* The happy path is: NVML is there and knows every GPU by its uuid; the thread hears signs, notes
  * them and wakes the loop, which hands them on.
- * Possible failure modes: a GPU NVML does not know (told by who asks: nothing is known of it and
- * its health is not watched); signs that come faster than the loop runs (a newer count stands for
- * the older; XIDs of a full queue are dropped, after 1024 others). */
+ * Possible failure modes: a GPU that NVML does not know (its caller says so: nothing is known of it
+ * and its health is not watched); signs that come faster than the loop runs (a newer count stands
+ * for the older; XIDs of a full queue are dropped, after 1024 others). */
 #include "worker/probe/gpu_monitor.h"
 
 #include <pthread.h>
@@ -36,12 +36,12 @@ struct hsp_gpuwatch {
     atomic_bool stop;
     void (*sink)(void *ctx, uint32_t device, const struct hsp_gpu_sign *s);
     void *ctx;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* of the fields below */
     uint32_t n_heard;
     struct heard heard[HSP_GPUWATCH_QUEUE];
 };
 
-/* ---- what they are ---- */
+/* ---- the GPUs ---- */
 
 void hsp_gpu_uuid(const uint8_t b[16], char ret[HSP_UUID_MAX + 1])
 {
@@ -237,7 +237,7 @@ void hsp_gpuwatch_stop(struct hsp_gpuwatch *g)
 {
     if (g != NULL && g->started) {
         atomic_store(&g->stop, true);
-        (void)pthread_join(g->thread, NULL); /* it ends by itself */
+        (void)pthread_join(g->thread, NULL); /* the thread ends by itself */
         uv_close((uv_handle_t *)&g->async, NULL);
         g->started = false;
     }

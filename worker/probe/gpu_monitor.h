@@ -1,11 +1,11 @@
 /* Matches the devices of a node with the GPUs that NVML knows, describes them, and hears the signs
  * of their health.
  *
- * Role:      the agent's shell opens it before its HELLO, starts it with its loop, and feeds what
- *            is heard to its machine (worker/agent/agent.h).
+ * Role:      the agent's shell opens it before its HELLO, starts it with its loop, and feeds all
+ *            signs to its machine (worker/agent/agent.h).
  * Purity:    shell: libnvidia-ml (nvml.h), sysfs, a thread that waits for signs.
  * Threads:   open, describe, start, stop and close by the loop's thread; @sink is called there.
- * Bounds:    HSP_GPUWATCH_QUEUE signs wait for the loop; of what is a level or a count the newest
+ * Bounds:    HSP_GPUWATCH_QUEUE signs wait for the loop; of a level or a count the newest
  *            counts.
  */
 #ifndef HSP_GPU_MONITOR_H
@@ -36,7 +36,7 @@ enum hsp_status hsp_gpuwatch_open(const char *library, const char *sys,
 /* The thread has ended before. NULL is fine; returns NULL. */
 struct hsp_gpuwatch *hsp_gpuwatch_close(struct hsp_gpuwatch *g);
 
-/* What @device is, for its HELLO; NULL: not known. Lives as long as @g. */
+/* The properties of @device, for its HELLO; NULL: not known. Lives as long as @g. */
 const struct hsp_gpu *hsp_gpuwatch_gpu(const struct hsp_gpuwatch *g, uint32_t device);
 /* Model, uuid, compute capability and processors into @m; texts borrowed from @g. Nothing where
  * they are not known. */

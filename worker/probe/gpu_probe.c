@@ -166,7 +166,7 @@ static pid_t start(const char *program, const char *device, int to)
     return pid;
 }
 
-/* What comes until its end. HSP_ETIMEDOUT; HSP_ELIMIT: too much. */
+/* Reads all bytes until the end. HSP_ETIMEDOUT; HSP_ELIMIT: too much. */
 static enum hsp_status collect(int from, int64_t end_ms, char *ret, size_t size, size_t *ret_len)
 {
     for (size_t n = 0;;) {
@@ -188,7 +188,7 @@ static enum hsp_status collect(int from, int64_t end_ms, char *ret, size_t size,
     }
 }
 
-/* The last line of what it said, without its name; libraries may have said something before. */
+/* The last line of its output, without its name; libraries may have written before. */
 static const char *last_line(char *text, size_t len)
 {
     static const char name[] = "hspmd-worker: ";
@@ -202,8 +202,8 @@ static const char *last_line(char *text, size_t len)
     return strncmp(line, name, sizeof(name) - 1) == 0 ? line + sizeof(name) - 1 : line;
 }
 
-/* What a process says of @device, in the words of *ret_said, which lie in @text; @what is asked,
- * for people. */
+/* The answer of a process about @device, in the words of *ret_said, which lie in @text; @what names
+ * the question, for people. */
 static enum hsp_status ask(const char *program, const char *device, const char *what,
                            uint32_t within_ms, char text[HSP_GPU_ANSWER_MAX + 1],
                            const char **ret_said, struct hsp_err *err)

@@ -12,10 +12,10 @@
 
 #define HSP_GPU_ASK_MS 60000
 
-/* GPU @index: what it is, how much of its memory is free, and what it can do. One line in @err
- * otherwise: HSP_ENODEV: no library, no driver, no such GPU, or it cannot be opened or measured, as
- * its process says; HSP_ETIMEDOUT; HSP_EPROTO:
- * what it said is no answer; HSP_EIO: no process. */
+/* GPU @index: its kind, its free memory, and its measured rates. One line in @err otherwise:
+ * HSP_ENODEV: no library, no driver, no such GPU, or it cannot be opened or measured, as its
+ * process says; HSP_ETIMEDOUT; HSP_EPROTO: the process gave no valid answer; HSP_EIO: no
+ * process. */
 enum hsp_status hsp_gpu_ask(uint32_t index, struct hsp_device_info *ret, struct hsp_probe *ret_can,
                             struct hsp_err *err);
 /* The same by another program than the one that runs, within @within_ms. */
@@ -23,8 +23,8 @@ enum hsp_status hsp_gpu_ask_by(const char *program, uint32_t index, uint32_t wit
                                struct hsp_device_info *ret, struct hsp_probe *ret_can,
                                struct hsp_err *err);
 
-/* What the paths between @n GPUs can do, 2 to HSP_NODE_DEVICES numbers that ascend. @program NULL:
- * the one that runs. Errors as above. */
+/* The figures of the paths between @n GPUs, 2 to HSP_NODE_DEVICES numbers that ascend. @program
+ * NULL: the running one. Errors as above. */
 enum hsp_status hsp_gpu_ask_paths(const char *program, const uint32_t *index, uint32_t n,
                                   uint32_t within_ms, struct hsp_probe_path ret[HSP_NODE_PATHS],
                                   uint32_t *ret_n, struct hsp_err *err);

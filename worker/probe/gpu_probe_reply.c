@@ -127,7 +127,7 @@ static const char *take_info(const cJSON *o, struct hsp_device_info *d)
     return NULL;
 }
 
-/* Those of each type of element one after the other, all of them. */
+/* Reads the parts of each type of element one after the other, all of them. */
 static const char *take_parts(const cJSON *o, struct hsp_probe *p)
 {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "gemm_parts");

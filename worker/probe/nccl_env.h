@@ -8,9 +8,9 @@
  *
  * In this order, a variable that is set stays: the agent's environment; NCCL's own configuration
  * files, which NCCL would read itself, so that all that counts is in one place (nccl_place.h asks
- * there); what `network:` says: NCCL_SOCKET_IFNAME is the card of the device, by which its peers
- * reach it, NCCL_IB_HCA the RDMA devices of all cards, of which NCCL takes those near the GPU;
- * NCCL_NET_DISABLE_INTRA=1, so that devices of one host never talk by its network;
+ * there); the settings of `network:`: NCCL_SOCKET_IFNAME is the card of the device, by which its
+ * peers reach it, NCCL_IB_HCA the RDMA devices of all cards, of which NCCL takes those near the
+ * GPU; NCCL_NET_DISABLE_INTRA=1, so that devices of one host never talk by its network;
  * NCCL_ENV_PLUGIN=none, so that no plugin (2.28) gives NCCL other variables. */
 #ifndef HSP_NCCL_ENV_H
 #define HSP_NCCL_ENV_H
@@ -38,7 +38,7 @@ struct hsp_nccl_env_opts {
     uint32_t n_cards, own; /* own: of the device */
 };
 
-/* *ret: NULL-terminated, in @arena but for the agent's texts. *ret_made: what comes from the cards,
+/* *ret: NULL-terminated, in @arena but for the agent's texts. *ret_made: variables from the cards,
  * for the log: "NCCL_SOCKET_IFNAME =eth0, NCCL_IB_HCA =mlx5_0"; "": nothing.
  * HSP_ENOMEM, HSP_ELIMIT. */
 enum hsp_status hsp_nccl_env_make(const struct hsp_nccl_env_opts *o, struct hsp_arena *arena,

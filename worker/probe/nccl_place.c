@@ -18,7 +18,7 @@
 #include "proto/base/str.h"
 #include "worker/probe/nccl_trust.h"
 
-#define PLUGIN "libnccl-net.so" /* what NCCL looks for when it is not told which */
+#define PLUGIN "libnccl-net.so" /* NCCL's choice when it is not told of another */
 
 static const char *or_else(const char *given, const char *dflt)
 {
@@ -145,7 +145,7 @@ static void find_rdma(struct hsp_host_net *h, const char *infiniband, const char
         struct hsp_host_rdma *r = &h->rdma[i];
         hsp_str_printf(path, sizeof path, "%s/%s/device/net", infiniband, r->name);
         each_entry(h, path, add_card, r);
-        for (uint32_t k = 0; k < r->n_cards; k++) { /* bonds, VLANs, and what is on them */
+        for (uint32_t k = 0; k < r->n_cards; k++) { /* bonds, VLANs, and interfaces on them */
             hsp_str_printf(path, sizeof path, "%s/%s", net, r->card[k]);
             each_entry(h, path, add_upper, r);
         }

@@ -23,8 +23,8 @@
 
 #define HSP_HOST_ADDRESSES 256u /* of a host; with more nothing is trusted */
 #define HSP_HOST_RDMA      64u  /* devices; likewise */
-#define HSP_RDMA_CARDS     8u  /* interfaces of one: ports, and what is stacked on them; likewise */
-#define HSP_RDMA_NAME      63u /* as the kernel's IB_DEVICE_NAME_MAX */
+#define HSP_RDMA_CARDS     8u   /* interfaces of one: ports, and those stacked on them; likewise */
+#define HSP_RDMA_NAME      63u  /* as the kernel's IB_DEVICE_NAME_MAX */
 #define HSP_NCCL_WHY       400u /* why not, in words */
 #define HSP_NCCL_UNSEEN    200u
 
@@ -37,7 +37,7 @@ struct hsp_host_rdma {
     uint32_t n_cards;
     char card[HSP_RDMA_CARDS][16];
 };
-/* What NCCL finds on this host. */
+/* The network and files that NCCL finds on this host. */
 struct hsp_host_net {
     char unseen[HSP_NCCL_UNSEEN]; /* why not all that there is stands here; "": it does */
     bool plugin;                  /* libnccl-net.so is there */

@@ -38,9 +38,9 @@ static long long number(hsp_getenv get, const char *name)
     return errno == 0 ? n : 0; /* as NCCL reads its numbers */
 }
 
-/* ---- what NCCL may use ---- */
+/* ---- the networks that NCCL may use ---- */
 
-/* By this list; NULL: NCCL chooses by itself. It passes over a list of one letter. */
+/* By this list; NULL: NCCL chooses by itself. NCCL passes over a list of one letter. */
 static const char *sockets_list(hsp_getenv get)
 {
     const char *list = get("NCCL_SOCKET_IFNAME");
@@ -136,7 +136,7 @@ static bool counts(const struct of_card *c, const struct hsp_host_address *a)
            !hsp_ip_is_link_local6(&a->ip) && (c->loopback || !is_loopback(&a->ip));
 }
 
-/* Those of the networks that have it, as bits. */
+/* The networks that have it, as bits. */
 static uint8_t networks_of(const struct hsp_ip *ip, const struct hsp_ipnets *nets)
 {
     unsigned mask = 0;

@@ -25,9 +25,9 @@ bool hsp_nccl_names(const char *list, const char *name, bool ports);
 bool hsp_nccl_known(hsp_getenv get, char why[HSP_NCCL_WHY]);
 /* Whether all that NCCL says among ranks of this host stays here; else why not. */
 bool hsp_nccl_stays(const struct hsp_host_net *h, hsp_getenv get, char why[HSP_NCCL_WHY]);
-/* Those of these networks (bit i: the one of number i) on which each interface and each RDMA device
- * that NCCL may use is, if all their traffic to other hosts stays on these networks; 0: why not,
- * and what to do. */
+/* The networks (bit i: the one of number i) on which each interface and each RDMA device that NCCL
+ * may use is, if all their traffic to other hosts stays on these networks; 0: why not, and the
+ * remedy. */
 uint8_t hsp_nccl_trusts(const struct hsp_host_net *h, hsp_getenv get, const struct hsp_ipnets *nets,
                         char why[HSP_NCCL_WHY]);
 

@@ -1,6 +1,6 @@
 /* Finds the network card that has an address of this host, and the RDMA devices of a card.
  *
- * Role:    what an agent says of its network where hspmd-worker.yaml does not, and tells NCCL.
+ * Role:    an agent's network where hspmd-worker.yaml does not name it, for hspmdd and NCCL.
  * Purity:  shell: asks the kernel for the addresses of interfaces, reads below @sys.
  * Threads: any. */
 #ifndef HSP_NIC_H
@@ -21,7 +21,7 @@ struct hsp_netcard {
 bool hsp_netcard_find(const char *sys, const char *address, struct hsp_netcard *ret);
 
 /* Whether there is an interface of this name, and the RDMA devices of it, or of the cards it is
- * made of (a bond, a VLAN), for NCCL; what has no room is left out. */
+ * made of (a bond, a VLAN), for NCCL; devices without room are left out. */
 void hsp_netcard_rdma(const char *sys, const char *name, struct hsp_nccl_card *ret);
 
 #endif

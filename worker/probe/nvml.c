@@ -189,7 +189,7 @@ unsigned hsp_nvml_count(const struct hsp_nvml *n)
     return n->n;
 }
 
-/* ---- what they are ---- */
+/* ---- the GPUs ---- */
 
 static enum hsp_status said(const struct hsp_nvml *n, unsigned i, enum nvml_result r,
                             const char *what, struct hsp_err *err)
@@ -370,7 +370,7 @@ static void look_at(const struct ear *e, unsigned i)
     }
 }
 
-/* An XID says by its number what a double bit error says by itself. */
+/* An XID says by its number the meaning that a double bit error has by itself. */
 static void on_event(const struct ear *e, const struct nvml_event *v)
 {
     for (unsigned i = 0; i < e->n->n; i++) {
@@ -395,7 +395,7 @@ void hsp_nvml_hear(struct hsp_nvml *n, uint32_t wait_ms,
             r = n->lib.EventSetWait_v2(n->set, &v, 0);
         }
     }
-    if (r != NVML_SUCCESS && r != NVML_TIMEOUT) { /* it did not wait: no events, or a GPU is lost */
+    if (r != NVML_SUCCESS && r != NVML_TIMEOUT) { /* no wait: no events, or a GPU is lost */
         const struct timespec pause = {.tv_sec = wait_ms / 1000,
                                        .tv_nsec = (long)(wait_ms % 1000) * 1000000};
         (void)nanosleep(&pause, NULL); /* a little shorter does no harm */

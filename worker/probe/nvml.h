@@ -27,7 +27,7 @@ struct hsp_gpu {
     char pci[32];             /* "0000:3b:00.0", as sysfs names it */
     int sm;                   /* compute capability, 10 major + minor; 0: it does not say */
     int numa;                 /* node of the processors nearest to it, -1: not known */
-    bool mig;                 /* it is cut up; its parts are not looked at */
+    bool mig;                 /* split by MIG; its parts are not looked at */
     char cpus[128];           /* processors nearest to it, "0-23,48-71"; "" not known */
     /* The network card nearest to it in the PCI tree, "" where none is nearer than others. */
     char card[16];
@@ -64,7 +64,7 @@ double hsp_gpu_path_rate(enum hsp_gpu_path p, unsigned links, int sm);
  * each sign, of GPU @i, in this thread. */
 void hsp_nvml_hear(struct hsp_nvml *n, uint32_t wait_ms,
                    void (*sink)(void *ctx, unsigned i, const struct hsp_gpu_sign *s), void *ctx);
-/* What must be asked for: counters, clocks, whether it is there. */
+/* Polls values that come without events: counters, clocks, presence. */
 void hsp_nvml_look(struct hsp_nvml *n,
                    void (*sink)(void *ctx, unsigned i, const struct hsp_gpu_sign *s), void *ctx);
 

@@ -1,4 +1,4 @@
-/* Each figure is the best of several repetitions: interference only ever makes
+/* Measures CPUs. Each figure is the best of several repetitions: interference only ever makes
  * slower. */
 #include "worker/probe/probe.h"
 
@@ -157,7 +157,7 @@ static enum hsp_status add(const struct bench *b, enum hsp_dtype t, uint8_t *mem
     return fastest(b, &c, ADD_SECONDS, ret, err);
 }
 
-/* What the engine does around each instruction: progress told to the other queue, clocks read. */
+/* The engine's work around each instruction: progress told to the other queue, clocks read. */
 static void around(pthread_mutex_t *lock, pthread_cond_t *cond, unsigned *done)
 {
     (void)pthread_mutex_lock(lock);

@@ -52,7 +52,7 @@ void hsp_probe_fit(const double *flops, const double *seconds, uint32_t n, doubl
     if (!(fixed > 0)) { /* larger ones are slower: no fixed part that a line would find */
         fixed = 0;
         x = v / c;
-    } else if (!(x > 0)) { /* all take the same time: the largest says what is reached at least */
+    } else if (!(x > 0)) { /* all take the same time: the largest gives a lower bound */
         x = seconds[n - 1] / flops[n - 1];
         fixed = 0;
     }
@@ -139,7 +139,7 @@ static enum hsp_status median(const struct bench *x, give f, const void *what, d
 
 /* ---- numbers ---- */
 
-/* What is read: the first two arrays, numbers of their own each. */
+/* Fills the operands: the first two arrays, numbers of their own each. */
 static enum hsp_status fill(const struct bench *x, enum hsp_dtype t, struct hsp_err *err)
 {
     struct hsp_backend *b = x->b;
@@ -195,8 +195,8 @@ static enum hsp_status shapes(const struct bench *x, enum hsp_dtype t, bool tf32
     return st;
 }
 
-/* Each size is twice the one before, up to one that takes long or what fits into an array: the side
- * of the largest. */
+/* Each size is twice the one before, up to one that takes long or the largest that fits into an
+ * array: the side of the largest. */
 static enum hsp_status largest_side(const struct bench *x, enum hsp_dtype t, bool tf32,
                                     int64_t *ret, struct hsp_err *err)
 {
@@ -260,7 +260,7 @@ static enum hsp_status memory(const struct bench *x, double *ret, struct hsp_err
     return st;
 }
 
-/* An instruction so small that its numbers take no time: what giving and beginning it takes. */
+/* An instruction so small that its numbers take no time: the time of giving and beginning it. */
 static enum hsp_status tiny(const struct bench *x, double *ret_us, struct hsp_err *err)
 {
     double best = 1e30, s = 0;

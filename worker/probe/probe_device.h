@@ -6,10 +6,10 @@
  *          little as 1 MiB each.
  *
  * Even products are measured in three sizes of each kind of element. Their time is taken to be a
- * fixed part and one in proportion to the operations (Hockney's model: r_inf and n_1/2), which is
- * what a plan's price needs: small products reach a fraction of the rate. They are products of
- * random numbers (probe_fill.h), on a device that has been busy with others for some time: what a
- * plan is priced with is what a device keeps up. Those of other shapes (proto/op/gemm_class.h) are
+ * fixed part and one in proportion to the operations (Hockney's model: r_inf and n_1/2), which a
+ * plan's price needs: small products reach a fraction of the rate. All are products of random
+ * numbers (probe_fill.h), on a device that has been busy with others for some time: a plan is
+ * priced with rates that a device keeps up. Products of other shapes (proto/op/gemm_class.h) are
  * measured in one size, as large as the largest of these where memory allows it, and told as a part
  * of the rate. */
 #ifndef HSP_PROBE_DEVICE_H

@@ -4,8 +4,8 @@
  *         their memory with them.
  * Purity: pure.
  *
- * Zeros would flatter a device: the bits that change decide what power it takes, and its power what
- * clock it keeps. On an H200 products of zeros are 13 % faster, on other devices less or more. */
+ * Zeros would flatter a device: changing bits decide its power, and its power decides its clock. On
+ * an H200 products of zeros are 13 % faster, on other devices less or more. */
 #ifndef HSP_PROBE_FILL_H
 #define HSP_PROBE_FILL_H
 #include <stddef.h>

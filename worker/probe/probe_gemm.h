@@ -27,9 +27,9 @@ struct hsp_shape {
 void hsp_shape_make(enum hsp_gemm_class cls, enum hsp_dtype t, bool tf32, int64_t n,
                     uint8_t *const mem[3], size_t bytes, struct hsp_shape *ret);
 
-/* What part of @rate a shape reached that took @seconds, of which each call had the fixed part
- * @fixed_s: within the bounds of hsp_gemm_part. A fixed part is at most half of the time: what is
- * left would be noise. */
+/* The part of @rate that a shape reached in @seconds, of which each call had the fixed part
+ * @fixed_s: within the bounds of hsp_gemm_part. A fixed part is at most half of the time: the rest
+ * would be noise. */
 double hsp_shape_part(const struct hsp_shape *x, double seconds, double fixed_s, double rate);
 
 #endif

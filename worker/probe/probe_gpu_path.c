@@ -37,7 +37,7 @@ static enum hsp_status open_end(struct end *e, struct hsp_err *err)
     return st == HSP_OK ? e->b->finish(e->b, HSP_DEVQ_COMPUTE, ticket, err) : st;
 }
 
-/* Seconds of one way. Who gets it copies it. */
+/* Seconds of one way. The receiver copies. */
 static enum hsp_status one_way(const struct end *from, const struct end *to, bool direct,
                                size_t bytes, double *ret_s, struct hsp_err *err)
 {

@@ -1,7 +1,7 @@
 /* Measures the path between two GPUs of a node, and enters the result into the paths of a node.
  *
  * Role:   a process of its own measures all pairs (gpu_probe.c); the agent says it in its HELLO,
- *         among what NVML knows.
+ *         among the figures of NVML.
  * Purity: shell (the devices); hsp_probe_paths_into is pure.
  * Bounds: some 40 ms for a pair that reaches each other, 80 ms for others; 8 MiB of each device and
  *         as much of the host. */
@@ -18,14 +18,14 @@ struct hsp_probe_path {
 };
 
 /* Between @a and @b. @direct: copies of each take memory of the other (hsp_device_plugin.reach);
- * else what is measured is one copy out and one in, one after the other. Fills the figures of *ret.
- * Errors of the devices; HSP_EUNSUPPORTED: one tells no times. */
+ * else one copy out and one in are measured, one after the other. Fills the figures of *ret. Errors
+ * of the devices; HSP_EUNSUPPORTED: one tells no times. */
 enum hsp_status hsp_probe_between(struct hsp_backend *a, struct hsp_backend *b, bool direct,
                                   struct hsp_probe_path *ret, struct hsp_err *err);
 
-/* Puts what was measured among the @n paths between the devices of a node. @gpu: which GPU each
- * device is, -1: none, of HSP_NODE_DEVICES. Paths that were not known are added, as such of the
- * slowest kind. How many there are then. */
+/* Puts the measured paths among the @n paths between the devices of a node. @gpu: the GPU of each
+ * device, -1: none, of HSP_NODE_DEVICES. Paths that were not known are added, as such of the
+ * slowest kind. Returns how many there are then. */
 uint32_t hsp_probe_paths_into(const struct hsp_probe_path *p, uint32_t n_p,
                               const int64_t gpu[HSP_NODE_DEVICES],
                               struct hsp_m_path path[HSP_NODE_PATHS], uint32_t n);

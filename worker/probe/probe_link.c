@@ -1,5 +1,6 @@
-/* First rank 0 asks and rank 1 answers, then the other way round: pings; then
- * messages, each behind a header with its size, answered by one byte; a header of 0 ends the turn.
+/* Measures a link from both ends. First rank 0 asks and rank 1 answers, then the other way: pings;
+ * then messages, each behind a header with its size, answered by one byte; a header of 0 ends the
+ * turn.
  */
 #include "worker/probe/probe_link.h"
 

@@ -5,7 +5,7 @@
  * Threads: the caller's.
  * Bounds:  16 MiB of memory; about half a second each way, longer on links that need longer for 64
  *          KiB.
- *          It has no time limit: abort of the hsp_comm ends it. */
+ *          A measurement has no time limit: abort of the hsp_comm ends it. */
 #ifndef HSP_PROBE_LINK_H
 #define HSP_PROBE_LINK_H
 #include "worker/comm/comm.h"
@@ -15,7 +15,7 @@ struct hsp_link_figures {
     double bytes_per_s; /* from here to the peer, the best of several sizes */
 };
 
-/* Errors of the hsp_comm; HSP_EPROTO: the peer says what this does not; HSP_ENOMEM. */
+/* Errors of the hsp_comm; HSP_EPROTO: an unexpected message of the peer; HSP_ENOMEM. */
 enum hsp_status hsp_link_test(struct hsp_comm *c, struct hsp_link_figures *ret,
                               struct hsp_err *err);
 

@@ -32,7 +32,7 @@ static void settle(struct caller *c, uint32_t target, enum hsp_reach_answer answ
     }
 }
 
-/* What a call has come to; @e: its errno. */
+/* Notes the outcome of a call; @e: its errno. */
 static void hear(struct caller *c, uint32_t target, int e)
 {
     if (e == 0 || e == EMFILE || e == ENFILE || e == ENOMEM || e == ENOBUFS) {

@@ -5,7 +5,7 @@
  * closed again at once.
  *
  * Purity:  shell (sockets, names, the clock).
- * Threads: the caller's; blocks for @within_ms at most, and for what a name takes to be resolved.
+ * Threads: the caller's; blocks for @within_ms at most, and for the resolution of a name.
  */
 #ifndef HSP_REACH_H
 #define HSP_REACH_H

@@ -13,7 +13,7 @@ struct hsp_local_direct {
     const struct hsp_program *const *shorter;
     uint32_t n_shorter;
     uint64_t gpu; /* 0: none */
-    /* what comes of it */
+    /* the results */
     struct hsp_nccl *nccl; /* NULL: it has none */
     struct hsp_comm *comm; /* NULL: nothing of this rank goes by NCCL */
     const char *library;

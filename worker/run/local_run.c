@@ -70,7 +70,7 @@ static enum hsp_status first_state(struct rank *r, struct hsp_err *err)
 {
     const struct hsp_local_opts *o = &r->l->o;
     const struct hsp_program *p = &o->programs[r->k];
-    if (r->backend->device) { /* what lies between tensors, too */
+    if (r->backend->device) { /* the gaps between tensors, too */
         memset(r->seen, 0, state_bytes(r));
     }
     hsp_state_init(p, r->seen);
@@ -109,7 +109,7 @@ static enum hsp_status engine_open(struct rank *r, struct hsp_err *err)
     return hsp_engine_open(&e, &r->engine, err);
 }
 
-/* What goes by NCCL, where ranks have GPUs. */
+/* Opens NCCL for direct traffic, where ranks have GPUs. */
 static enum hsp_status open_direct(struct hsp_local *l, struct hsp_err *err)
 {
     const struct hsp_local_opts *o = &l->o;

@@ -25,12 +25,11 @@ struct hsp_local_opts {
     const struct hsp_st_reader *init; /* parameters to begin with; NULL: drawn */
     int threads;                      /* of each rank's backend */
     hsp_open_backend open;            /* NULL: the CPU's */
-    hsp_gpu_identity
-        gpu;          /* NULL: no rank has a GPU; else what ranks of different ones tell each other
-                             goes by NCCL where it is */
-    const char *nccl; /* the library, for tests; NULL: libnccl.so.2 */
-    void *open_ctx;   /* of open and gpu */
-    void *ctx;        /* of the two below; both may be NULL */
+    hsp_gpu_identity gpu; /* NULL: no rank has a GPU; else messages between ranks of different ones
+                             go by NCCL where it is */
+    const char *nccl;     /* the library, for tests; NULL: libnccl.so.2 */
+    void *open_ctx;       /* of open and gpu */
+    void *ctx;            /* of the two below; both may be NULL */
     struct hsp_engine_hooks (*hooks)(void *ctx, uint32_t rank);
     /* After each step of @rank. */
     enum hsp_status (*on_step)(void *ctx, uint32_t rank, const struct hsp_step_result *r,
@@ -46,10 +45,10 @@ enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local 
 enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, struct hsp_err *err);
 struct hsp_local *hsp_local_close(struct hsp_local *l); /* NULL is fine; returns NULL */
 
-/* Of the host: what the state was when hsp_local_run returned last, or the open; NULL of a rank
- * that is not open. Not for hooks. */
+/* Of the host: the state when hsp_local_run returned last, or the open; NULL of a rank that is not
+ * open. Not for hooks. */
 void *hsp_local_state(const struct hsp_local *l, uint32_t rank);
-/* Takes over what the caller wrote there, between two runs. Errors of the backend. */
+/* Takes over state that the caller wrote there, between two runs. Errors of the backend. */
 enum hsp_status hsp_local_put(struct hsp_local *l, uint32_t rank, struct hsp_err *err);
 /* For hooks: valid once the run began. */
 struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank);

@@ -22,7 +22,7 @@ enum hsp_status hsp_whole_init(const struct hsp_program *p, uint32_t n, struct h
                                struct hsp_err *err);
 void hsp_whole_fini(struct hsp_whole_set *s);
 
-/* Copies what a rank holds: the parameters in @state. */
+/* Copies a rank's part: the parameters in @state. */
 void hsp_whole_add_state(struct hsp_whole_set *s, const struct hsp_program *p, void *state);
 /* Copies one part; any part of another tensor is ignored. */
 void hsp_whole_add(struct hsp_whole_set *s, uint32_t tensor_id, const struct hsp_cell_view *part);

@@ -1,5 +1,5 @@
-/* hspmd-worker --run: trains all ranks of a program file in this process.
- * hspmd-worker --verify (verify.c): compares the sharded with the unsharded program. */
+/* Trains all ranks of a program file in this process (hspmd-worker --run), or compares the sharded
+ * with the unsharded program (hspmd-worker --verify, verify.c). */
 #ifndef HSP_RUN_PROGRAM_H
 #define HSP_RUN_PROGRAM_H
 #include <stdbool.h>
@@ -9,10 +9,10 @@
 
 struct hsp_run_opts {
     const char *file;
-    const char *out;       /* folder, or NULL: what the file says */
+    const char *out;       /* folder, or NULL: the file's */
     const char *metrics;   /* JSON lines, or NULL: OUT/metrics.jsonl */
     const char *gradients; /* safetensors of step 0's mean gradients, or NULL */
-    uint64_t steps;        /* 0: what the file says */
+    uint64_t steps;        /* 0: the file's */
     int threads;           /* per rank; 0: the processors divided by the ranks */
     hsp_open_backend open; /* NULL: the CPU's */
     hsp_gpu_identity gpu;  /* NULL: none has a GPU */

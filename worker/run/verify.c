@@ -1,5 +1,5 @@
-/* hspmd-worker --verify: the sharded programs of a file against the unsharded one beside them,
- * which takes one sequence at a time.
+/* Runs the sharded programs of a file against the unsharded one beside them, which takes one
+ * sequence at a time (hspmd-worker --verify).
  *
  * Step by step: the unsharded program runs and its values are kept by sequence; then the sharded
  * programs run, and each value a rank produces is compared where it is produced, in Pre, training
@@ -35,7 +35,8 @@
 #define LOW_STATE    0.25 /* of the largest number in it, a state of a bf16 job may be off */
 #define FILE_ARENA   ((size_t)1 << 30)
 
-/* What differs by its place in the single-device graph, of which nodes are the beginning. */
+/* Tensors that differ by their place in the single-device graph, of which nodes are the
+ * beginning. */
 enum { PLACE_SUM = INT32_MAX - 2, PLACE_GRADIENT, PLACE_END };
 
 struct difference {
@@ -140,13 +141,13 @@ static enum hsp_status ref_traced(void *ctx, uint32_t instr, uint32_t micro, boo
 
 /* ---- the sharded run ---- */
 
-/* What a rank holds after an instruction, against what it should. */
+/* The value that a rank should have after an instruction. */
 struct expected {
     const struct hsp_kept *value;
     struct hsp_kept own; /* value points here when it was made for this comparison */
     int64_t row0;        /* of the batch dim */
     bool sum, param;
-    double floor; /* of a scale: what is 0 in truth is noise */
+    double floor; /* of a scale: a true 0 is noise below it */
 };
 
 /* A parameter as it was before the step, from the unsharded state. */
@@ -389,7 +390,7 @@ static enum hsp_status ref_passed(void *ctx, const struct hsp_vote *vote,
     return each_gradient(c, c->v->ref, hsp_local_engine(c->v->one, 0), keep_gradient, err);
 }
 
-/* What the records say together: every number of a step that is not a tensor. */
+/* Compares the records together: every number of a step that is not a tensor. */
 static void compare_votes(const struct vrank *c, const struct hsp_vote *x)
 {
     struct verify *v = c->v;
@@ -438,9 +439,9 @@ static struct hsp_engine_hooks many_hooks(void *ctx, uint32_t rank)
         .ctx = &v->rank[rank], .traced = many_traced, .passed = many_passed};
 }
 
-/* Adam makes a full step of rounding noise where a gradient is 0 in truth, so states of fp32 jobs
- * are compared by what a step can move; of bf16 ones, where more gradients are noise, by what two
- * steps in opposite directions can. */
+/* Adam makes a full step of rounding noise where a gradient is 0 in truth. So states of fp32 jobs
+ * are compared within the length of one step; of bf16 ones, where more gradients are noise, within
+ * that of two steps in opposite directions. */
 static enum hsp_status compare_states(struct verify *v, struct hsp_err *err)
 {
     for (uint32_t rank = 0; rank < v->file.n; rank++) {
@@ -616,7 +617,7 @@ static enum hsp_status verify_step(struct verify *v, uint64_t step, struct hsp_e
     return st;
 }
 
-/* What one comparison of a file found. */
+/* The findings of one comparison of a file. */
 struct found {
     uint32_t n;
     uint64_t n_compared;

@@ -5,7 +5,7 @@
 #define HSP_VERIFY_H
 #include "worker/run/run_program.h"
 
-/* Prints what was compared; HSP_EDIGEST when something differs (says step, rank and op). */
+/* Prints the comparisons; HSP_EDIGEST when something differs (says step, rank and op). */
 enum hsp_status hsp_verify_file(const struct hsp_run_opts *o, struct hsp_err *err);
 
 #endif

@@ -26,7 +26,7 @@ enum hsp_verify_how {
     HSP_VERIFY_PARAM /* a parameter as a rank uses it; ref: state number */
 };
 
-/* What one rank's tensor means in the unsharded program. */
+/* The meaning of one rank's tensor in the unsharded program. */
 struct hsp_match {
     uint8_t how;  /* enum hsp_verify_how */
     bool partial; /* this rank's value is an addend */

@@ -21,7 +21,7 @@ static bool ends_in(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* The name without what programs put behind it: "#sum", "#whole"; tensors of Eval keep "#eval". */
+/* The name without the suffixes of programs: "#sum", "#whole"; tensors of Eval keep "#eval". */
 static void plain_name(const char *name, char out[HSP_MAX_NAME + 8])
 {
     size_t n = strcspn(name, "#");
@@ -268,7 +268,7 @@ static bool same_stage(const struct hsp_program *a, const struct hsp_program *b)
     return false;
 }
 
-/* Whether a Reshard of @rank adds what several members of its stage hold. */
+/* True when a Reshard of @rank adds parts of several members of its stage. */
 static bool adds_members(const struct hsp_program *programs, uint32_t rank,
                          const struct hsp_reshard_bind *r)
 {
@@ -283,7 +283,7 @@ static bool adds_members(const struct hsp_program *programs, uint32_t rank,
     return false;
 }
 
-/* Marks on @rank what @mate's Reshards take as addends of their stage; an equal copy of one is one,
+/* Marks on @rank the tensors that @mate's Reshards take as addends of their stage; an equal copy of
  * too. */
 static void mark_addends(const struct hsp_program *programs, uint32_t rank, uint32_t mate,
                          struct hsp_match *match)

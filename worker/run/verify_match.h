@@ -14,8 +14,9 @@ uint32_t hsp_verify_state(const struct hsp_program *ref, const struct hsp_progra
 /* @ret[n_tensors] of a rank's program. */
 void hsp_verify_match(const struct hsp_program *ref, const uint8_t *classes,
                       const struct hsp_program *p, struct hsp_match *ret);
-/* Sums in two steps: what a rank's Reshards add inside of one tensor group stays an addend where a
- * later one adds those of the stage's groups. After hsp_verify_match; @programs: of all @n ranks.
+/* Sums in two steps: the result of a rank's Reshards inside of one tensor group stays an addend
+ * where a later one adds those of the stage's groups. After hsp_verify_match; @programs: of all @n
+ * ranks.
  */
 void hsp_verify_tiers(const struct hsp_program *programs, uint32_t n, uint32_t rank,
                       struct hsp_match *match);
