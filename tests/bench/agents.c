@@ -1,11 +1,12 @@
-/* Plays many agents against one hspmdd, from one process: joins, heartbeats each second with jitter,
- * silence, lost connections, and the answers of executors that are always ready.
+/* Plays many agents against one hspmdd, from one process: joins, heartbeats each second with
+ * jitter, silence, lost connections, and the answers of executors that are always ready.
  *
  *   agents ADDRESS NODES [--seed S] [--silent K] [--lose K] [--key FILE]
  *
- * Lines of JSON go to standard output: "joined" when all are, "prepared" when every PREPARE of an epoch was
- * answered by READY, "silence" when it begins (beats until then) and "silent" for each node that is (its
- * last beat by the clock of the day), "silenced" when all of them are dead, "report" at the end.
+ * Lines of JSON go to standard output: "joined" when all are, "prepared" when every PREPARE of an
+ * epoch was answered by READY, "silence" when it begins (beats until then) and "silent" for each
+ * node that is (its last beat by the clock of the day), "silenced" when all of them are dead,
+ * "report" at the end.
  * SIGUSR1: K nodes, drawn from the seed, send nothing more. SIGUSR2: the first K nodes close their
  * connections and come back. SIGTERM: report and end.
  * Exit 77: this process may not have so many connections. */
@@ -103,7 +104,7 @@ static void put(struct load *l, struct agent *a, const struct hsp_msg *m)
 {
     struct hsp_err err;
     (void)hsp_net_send_msg(host_of(l, a)->net, a->conn, m, &l->body,
-                           &err); /* on_close tells of what is lost */
+                           &err); /* on_close tells of losses */
 }
 
 /* ---- beats ---- */
@@ -190,7 +191,7 @@ static void on_tick(uv_timer_t *t)
     }
 }
 
-/* ---- what hspmdd says ---- */
+/* ---- messages of hspmdd ---- */
 
 static void hello(struct load *l, struct agent *a)
 {
@@ -532,7 +533,8 @@ int main(int argc, char **argv)
                     stderr);
         return 2;
     }
-    /* Packages come and go by the thousand: memory that is given back at once costs more than they do. */
+    /* Packages come and go by the thousand: memory that is given back at once costs more than they
+     * do. */
     (void)mallopt(M_MMAP_THRESHOLD, 64 << 20); /* only wishes */
     (void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
     uint64_t files = hsp_nofile_raise((uint64_t)l.n + 100);

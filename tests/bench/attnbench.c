@@ -1,10 +1,11 @@
-/* Attention by blocks of keys against whole attention, forward and backward, on this processor.
+/* Compares attention by blocks of keys with whole attention, forward and backward, on this
+ * processor.
  *
  *   attnbench THREADS SEQUENCE BLOCKS HEADS HEAD_DIM
  *
  * Prints one JSON object: the median rate (flops a second, by the catalogue's count) of causal
  * attention over the sequence, of the same cut into blocks of queries and keys with their merges,
- * and the ratio of the two. The two take turns, so that what else the machine does meets both.
+ * and the ratio of the two. The two take turns, so that other load of the machine meets both.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +84,8 @@ static enum hsp_status block(const struct bench *b, bool back, int64_t q0, int64
     return call(b, HSP_OP_ATTENTION, in, out, q0, k0, err);
 }
 
-/* All blocks at or before the diagonal; what a stage of @blocks groups does, one after the other. */
+/* All blocks at or before the diagonal: the work of a stage of @blocks groups, one after the
+ * other. */
 static enum hsp_status by_blocks(const struct bench *b, bool back, struct hsp_err *err)
 {
     int64_t n = b->blocks, s = b->sequence;

@@ -1,5 +1,5 @@
-/* The traffic of Hetu v2's C1 -> C2 (tests/lib/plainbsr.h) by the published ways and by ours, as JSON:
- * bsrbench N plans ours N times. Read by tests/claims/transition-traffic. */
+/* Counts the traffic of Hetu v2's C1 -> C2 (tests/lib/plainbsr.h) by the published ways and by
+ * ours, as JSON: bsrbench N plans ours N times. Read by tests/claims/transition-traffic. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

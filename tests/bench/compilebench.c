@@ -1,10 +1,10 @@
-/* How long the compiler takes from plans to programs: the switch of the HSPMD paper that it gives 8.2 s
- * for (C1 to C2: 60 layers on 32 devices), on one core, with no template kept from before; and what a
- * second switch takes that changes one stage.
+/* Times the compiler from plans to programs: the switch of the HSPMD paper that it gives 8.2 s for
+ * (C1 to C2: 60 layers on 32 devices), on one core, with no template kept from before; and a second
+ * switch that changes one stage.
  *
- * Usage: compilebench [FROM TO]: plan files; default C1 and C2 of conf/plans/hetu. Prints one JSON object: seconds are
- * of the clock but for processor_s, medians of 9.
- * "second": each stage of TO in turn is computed with recomputation, after TO. */
+ * Usage: compilebench [FROM TO]: plan files; default C1 and C2 of conf/plans/hetu. Prints one JSON
+ * object: seconds are of the clock but for processor_s, medians of 9. "second": each stage of TO in
+ * turn is computed with recomputation, after TO. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

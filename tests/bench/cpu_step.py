@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""make bench: where the time of a CPU step of the reference model goes, as one line of JSON a
+"""Times the parts of a CPU step of the reference model (make bench), as one line of JSON a
 thread count.
 
 gemm_share: time in matrix products (attention included) of all instructions; of_flop_limit: their

@@ -1,10 +1,11 @@
 /* Notes when a GPU was busy: each kernel, copy and fill of a process, as CUPTI times them.
  *
  * Role:    a module that the CUDA driver loads into a program which knows nothing of it, when
- *          CUDA_INJECTION64_PATH names it; tests/claims/gpu-speed reads what it writes.
+ *          CUDA_INJECTION64_PATH names it; tests/claims/gpu-speed reads its output.
  * Output:  the file HSPMD_KERNELTIME, complete when the program has ended by itself: a line
- *          "k|c|f START END STREAM NAME" each, nanoseconds of CUPTI's clock; last "dropped N". Without that
- *          variable, or where there is no libcupti.so of the version this was built for, nothing.
+ *          "k|c|f START END STREAM NAME" each, nanoseconds of CUPTI's clock; last "dropped N".
+ *          Without that variable, or where there is no libcupti.so of the version this was built
+ *          for, nothing.
  * Threads: CUPTI gives full buffers from a thread of its own. */
 #include <cupti.h>
 #include <dlfcn.h>

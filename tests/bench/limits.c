@@ -12,7 +12,7 @@
 #define COPY_BYTES  ((size_t)128 << 20)
 
 struct job {
-    double (*work)(void *mem); /* returns what was done */
+    double (*work)(void *mem); /* returns the work done */
     void *mem;
     double done;
     pthread_t id;

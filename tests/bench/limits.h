@@ -1,7 +1,7 @@
-/* What a processor can do at most: the yardsticks of the benchmarks.
+/* Measures the limits of a processor: the yardsticks of the benchmarks.
  *
- * hsp_limit_flops and hsp_limit_bytes run on @threads threads at once (at most 64) and take the best
- * of several tries; they give 0 where threads or memory are missing. */
+ * hsp_limit_flops and hsp_limit_bytes run on @threads threads at once (at most 64) and take the
+ * best of several tries; they give 0 where threads or memory are missing. */
 #ifndef HSP_LIMITS_H
 #define HSP_LIMITS_H
 #include <stddef.h>

@@ -11,7 +11,8 @@ tests_bench_hashbench_LDADD = $(BASE_LIBS)
 CLEANFILES += tests/bench/attnbench$(EXEEXT) tests/bench/hashbench$(EXEEXT) tests/bench/stepbench$(EXEEXT)
 EXTRA_DIST += tests/bench/README.md tests/bench/cpu_step.py tests/bench/mesh.py
 
-# All-reduces of our mesh, and (where configure found it) of Open MPI: the claim mesh-bandwidth runs both.
+# All-reduces of our mesh, and (where configure found it) of Open MPI: the claim mesh-bandwidth runs
+# both.
 check_PROGRAMS += tests/bench/meshbench
 tests_bench_meshbench_SOURCES = tests/bench/meshbench.c
 tests_bench_meshbench_LDADD = $(COMM_LIBS) $(BASE_LIBS)

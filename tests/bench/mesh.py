@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""make bench: all-reduces of the mesh among processes of this machine, as one line of JSON a path,
-size and number of ranks; beside Open MPI where it is installed. of_limit: bytes a rank sends per
-second over those of memcpy (shm) or of one stream through loopback (unix, tcp), measured in the
+"""Times all-reduces of the mesh among processes of this machine (make bench), as one line of JSON a
+path, size and number of ranks; beside Open MPI where it is installed. of_limit: bytes a rank sends
+per second over those of memcpy (shm) or of one stream through loopback (unix, tcp), measured in the
 same run."""
 import os
 import statistics

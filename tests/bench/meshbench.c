@@ -1,9 +1,9 @@
-/* All-reduces of a mesh of processes, timed: meshbench TRANSPORT RANKS BYTES CALLS BATCHES.
+/* Times all-reduces of a mesh of processes: meshbench TRANSPORT RANKS BYTES CALLS BATCHES.
  *
- * Prints one line of JSON: the seconds of one call, for every batch of CALLS in a row, as the slowest
- * rank saw it. The first batch warms up and does not count. Each rank checks the bits of its result.
- * `copy` for TRANSPORT times memcpy of BYTES, `stream` one-way bytes between two processes by
- * loopback TCP: the limits of the two paths. */
+ * Prints one line of JSON: the seconds of one call, for every batch of CALLS in a row, as the
+ * slowest rank saw it. The first batch warms up and does not count. Each rank checks the bits of
+ * its result. `copy` for TRANSPORT times memcpy of BYTES, `stream` one-way bytes between two
+ * processes by loopback TCP: the limits of the two paths. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,4 +1,5 @@
-/* The same all-reduces by MPI: mpibench BYTES CALLS BATCHES, under mpirun. Output as meshbench's. */
+/* Times the all-reduces of meshbench by MPI: mpibench BYTES CALLS BATCHES, under mpirun. Output as
+ * meshbench's. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

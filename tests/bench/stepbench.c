@@ -1,4 +1,4 @@
-/* Where the time of a training step goes, against what this processor can do in the same run.
+/* Times the parts of a training step, against the limits of this processor in the same run.
  *
  *   stepbench FILE THREADS STEPS      FILE: a program of one rank from `hspmdctl compile`
  *

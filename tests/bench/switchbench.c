@@ -1,12 +1,13 @@
 /* Switches of 100 MB of state between two layouts on four executor processes, and the mesh's
  * point-to-point bandwidth beside them: switchbench ROUNDS.
  *
- * Prints one line of JSON: of each switch the bytes received, the milliseconds of the slowest rank from
- * the version to the seal, its phases (to the weights, when a forward begins; the optimizer's state; the
- * seal), and the pause between the last step report before and the first one after; of each stream between
- * two processes the bytes per second. Real executors over the small world of tests/unit/worker/executor, with a
- * job of more state and few tokens: its first step may be computed beside the transfer and must not be what
- * is measured. Read by tests/claims/switch-bandwidth. */
+ * Prints one line of JSON: of each switch the bytes received, the milliseconds of the slowest rank
+ * from the version to the seal, its phases (to the weights, when a forward begins; the optimizer's
+ * state; the seal), and the pause between the last step report before and the first one after; of
+ * each stream between two processes the bytes per second. Real executors over the small world of
+ * tests/unit/worker/executor, with a job of more state and few tokens: its first step may be
+ * computed beside the transfer and must not count. Read by
+ * tests/claims/switch-bandwidth. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

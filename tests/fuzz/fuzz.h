@@ -1,4 +1,4 @@
-/* What a fuzz target is: a function of bytes that checks properties, and seeds to begin with.
+/* Declares a fuzz target: a function of bytes that checks properties, and seeds to begin with.
  *
  * Role:   tests/fuzz/fuzz_NAME.c defines hsp_fuzz and LLVMFuzzerTestOneInput. With --enable-fuzz
  *         (clang) libFuzzer drives it; else seedmain.c does, with the seeds and changes of them.

@@ -7,7 +7,7 @@ seconds=${FUZZ_SECONDS:-60}
 jobs=${FUZZ_JOBS:-2}
 mkdir -p fuzz-corpus fuzz-found fuzz-log || exit 1
 
-# One target: its seeds join what earlier runs have found.
+# One target: its seeds join the findings of earlier runs.
 one() {
     name=${1##*/fuzz_}
     log=fuzz-log/$name

@@ -1,6 +1,6 @@
-/* A job adopted from papers that an agent has told: refused with a line, or adopted, and the
- * invariants of the core hold then and later. What the shell has read it can take, once the core
- * has. A digest that chance does not find is put right first. */
+/* Adopts a job from papers that an agent has told: refused with a line, or adopted, and the
+ * invariants of the core hold then and later. Rows that the shell has read it can take, once the
+ * core has. A digest that chance does not find is put right first. */
 #include <stdlib.h>
 #include <string.h>
 

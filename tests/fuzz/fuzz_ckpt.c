@@ -1,6 +1,6 @@
-/* Checkpoints: damaged metadata is refused, and what is accepted can be read. Input: a byte, then
- * 0: the manifest of a whole step; its digest is made right, no fuzzer finds it;
- * 1: the shard of a step that is to be committed. */
+/* Reads checkpoints: damaged metadata is refused, and accepted ones can be read. Input: a byte,
+ * then 0: the manifest of a whole step; its digest is made right, no fuzzer finds it; 1: the shard
+ * of a step that is to be committed. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Cluster files: what is accepted is a cluster the planner can count with. */
+/* Reads cluster files: an accepted one is a cluster the planner can count with. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* The coordinator's core under agents that say anything at any time: no message is an error of the
- * machine, and its invariants hold after each event. Input: events, each a byte and what follows. */
+/* Feeds the coordinator's core with any messages of agents at any time: no message is an error of
+ * the machine, and its invariants hold after each event. Input: events, each a byte and its
+ * contents. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* hspmdd.yaml: see fuzzconfig.h. */
+/* Reads hspmdd.yaml; fuzzconfig.h has the property. */
 #include "daemon/app/state/daemon_config.h"
 #include "tests/fuzz/fuzzconfig.h"
 

@@ -1,4 +1,4 @@
-/* Headers of data sets: tokens of an accepted file lie inside it, all of them can be read, and
+/* Reads headers of data sets: tokens of an accepted file lie inside it, all can be read, and
  * documents of a Megatron index are in order. Input: a byte that chooses the format, then
  * 0: an llm.c file; 1: the .idx of a Megatron data set, whose .bin is as long as the next two bytes
  * say; 2: a nanoGPT file. */

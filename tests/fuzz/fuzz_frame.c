@@ -1,5 +1,5 @@
-/* Frames: however the bytes are cut, the parser says the same; a header reads back; what is given
- * out is what came in. Input: a byte that chooses the cuts, two that choose the limits, the
+/* Parses frames: under all cuts of the bytes the parser says the same; a header reads back; the
+ * output equals the input. Input: a byte that chooses the cuts, two that choose the limits, the
  * stream. */
 #include <stdlib.h>
 #include <string.h>

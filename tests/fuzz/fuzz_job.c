@@ -1,4 +1,4 @@
-/* Job files: an accepted one, printed with all defaults, reads back as the same job. */
+/* Reads job files: an accepted one, printed with all defaults, reads back as the same job. */
 #include <string.h>
 
 #include "daemon/planner/job_file.h"

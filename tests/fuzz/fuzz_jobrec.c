@@ -1,6 +1,6 @@
-/* What hspmdd makes of a submitted job, and the rows it stores. Input: a byte, then
+/* Makes hspmdd's records of a submitted job, and the rows it stores. Input: a byte, then
  * 0: a job file as submitted; 1: the row of a job; 2: the row of a plan.
- * What is accepted gives a row, and the row reads back as the same. */
+ * An accepted one gives a row, and the row reads back as the same. */
 #include <string.h>
 
 #include "daemon/app/plans/job_record.h"

@@ -1,5 +1,6 @@
-/* Messages: a body that is accepted, encoded and read again is the same message; so is a clone.
- * Input: a byte that chooses the type and whether the sender is newer, one that is the length of the blob, the body. */
+/* Decodes messages: a body that is accepted, encoded and read again is the same; so is a clone.
+ * Input: a byte that chooses the type and whether the sender is newer, one that is the length of
+ * the blob, the body. */
 #include <string.h>
 
 #include "proto/base/size.h"

@@ -1,5 +1,5 @@
-/* The package of an epoch: one that is accepted encodes to the bytes it came from, and what points
- * into the input stays inside it. */
+/* Decodes the package of an epoch: an accepted one encodes to the bytes it came from, and its
+ * pointers into the input stay inside it. */
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"

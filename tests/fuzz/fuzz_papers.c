@@ -1,5 +1,5 @@
-/* Papers of a job: those that are accepted are the same when they have been written and read again. A
- * digest that chance does not find is put right first. */
+/* Reads papers of a job: accepted ones are the same when they have been written and read again.
+ * A digest that chance does not find is put right first. */
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
-/* Plans: an accepted one, printed, reads back as the same plan. One that passes the check for a
- * model compiles, or says why not; what is compiled passes the check of programs, and its total
- * plan, read back, compiles to the same programs. */
+/* Reads plans: an accepted one, printed, reads back as the same plan. One that passes the check for
+ * a model compiles, or says why not; its programs pass the check of programs, and its total plan,
+ * read back, compiles to the same programs. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Program files: an accepted one, encoded and read again, is the same; its programs are checked. */
+/* Reads program files: an accepted one, encoded and read again, is the same and has checked
+ * programs. */
 #include <string.h>
 
 #include "proto/program/program.h"

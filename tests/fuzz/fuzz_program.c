@@ -1,4 +1,4 @@
-/* Programs: an accepted template or binding encodes to the bytes it came from; a program that the
+/* Decodes programs: an accepted template or binding encodes to the bytes it came from; one that the
  * decoder accepts passes the check, prints, and, when it is of one small rank, runs a step.
  * Input: u32 length of the template, template, binding. The digest of the template is put into the
  * binding, no fuzzer finds it. */
@@ -46,7 +46,7 @@ static bool is_small(const struct hsp_program *p)
            b->data.global_batch <= RUN_LENGTH && b->data.eval_seqs <= RUN_LENGTH;
 }
 
-/* Whatever it computes, it stays inside its memory and ends. */
+/* With any computation, the program stays inside its memory and ends. */
 static void run(const struct hsp_program *p)
 {
     static struct hsp_dataset dataset;

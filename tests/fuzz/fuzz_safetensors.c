@@ -1,4 +1,4 @@
-/* Safetensors files: in an accepted one every tensor lies inside the file; written again with the
+/* Opens safetensors files: in an accepted one every tensor lies inside it; written again with the
  * same tensors it opens with the same entries. */
 #include <fcntl.h>
 #include <stdio.h>

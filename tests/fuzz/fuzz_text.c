@@ -1,5 +1,5 @@
-/* Small texts: numbers, sizes, durations, names, addresses, networks, patterns of names, lines of the feed.
- * What is read and printed reads back as the same. */
+/* Reads small texts: numbers, sizes, durations, names, addresses, networks, patterns of names,
+ * lines of the feed. A text that is read and printed reads back as the same. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The part of a trace: one that is accepted encodes to the bytes it came from, its spans are in order, and a document
- * can be made of it. */
+/* Decodes the part of a trace: an accepted one encodes to the bytes it came from, its spans are in
+ * order, and a document can be made of it. */
 #include <math.h>
 
 #include "daemon/app/docs/trace_doc.h"

@@ -1,4 +1,4 @@
-/* hspmd-worker.yaml: see fuzzconfig.h. */
+/* Reads hspmd-worker.yaml; fuzzconfig.h has the property. */
 #include "tests/fuzz/fuzzconfig.h"
 #include "worker/app/worker_config.h"
 

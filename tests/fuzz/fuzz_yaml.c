@@ -1,4 +1,4 @@
-/* YAML: a text that is accepted gives a tree inside the bounds; printed on one line it reads back
+/* Parses YAML: an accepted text gives a tree inside the bounds; printed on one line it reads back
  * as an equal tree. */
 #include <string.h>
 

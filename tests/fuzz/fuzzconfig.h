@@ -1,4 +1,4 @@
-/* The property of both configurations: what is accepted, printed and read again is the same.
+/* Checks a property of both configurations: an accepted one, printed and read again, is the same.
  * Input: the file, then values of the command line, each with a zero byte before it. */
 #ifndef HSP_FUZZCONFIG_H
 #define HSP_FUZZCONFIG_H

@@ -1,4 +1,4 @@
-/* A libFuzzer program also writes its seeds: fuzz_NAME --seeds FOLDER. */
+/* Makes a libFuzzer program also write its seeds: fuzz_NAME --seeds FOLDER. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the targets share. HSPMD_SRC names the source tree. */
+/* Shares helpers among the targets. HSPMD_SRC names the source tree. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

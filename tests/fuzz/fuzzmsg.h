@@ -1,5 +1,5 @@
-/* Messages made of the bytes of an input, within the limits of their tables: what a decoder would
- * let through. Most numbers are small, so that they meet each other. */
+/* Makes messages of the bytes of an input, within the limits of their tables, as a decoder would
+ * pass them. Most numbers are small, so that they meet each other. */
 #ifndef HSP_FUZZMSG_H
 #define HSP_FUZZMSG_H
 
@@ -13,7 +13,7 @@ uint8_t hsp_fuzz_byte(struct hsp_cursor *c);
 /* A message of type @type, in @arena. */
 struct hsp_msg hsp_fuzz_message(struct hsp_cursor *c, uint16_t type, struct hsp_arena *arena);
 
-/* One of the message types below 100: what agents, executors and hspmdd say to each other. */
+/* One of the message types below 100, between agents, executors and hspmdd. */
 uint16_t hsp_fuzz_type(struct hsp_cursor *c);
 
 #endif

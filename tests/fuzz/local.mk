@@ -1,5 +1,5 @@
-# Fuzz targets. With --enable-fuzz they are libFuzzer programs that `make fuzz` runs; else tests that
-# run their seeds. A target's own room first in its LDADD.
+# Fuzz targets. With --enable-fuzz they are libFuzzer programs that `make fuzz` runs; else tests
+# that run their seeds. A target's own room first in its LDADD.
 check_LIBRARIES += tests/fuzz/libfuzz.a
 tests_fuzz_libfuzz_a_SOURCES = \
   tests/fuzz/fuzz.h tests/fuzz/fuzzlib.c tests/fuzz/fuzzinit.c tests/fuzz/seedmain.c \
@@ -64,7 +64,7 @@ tests_fuzz_fuzz_tracepart_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)
 tests_fuzz_fuzz_worker_config_LDADD = $(FUZZ_LIBS) $(WORKERCONFIG_LIBS)
 tests_fuzz_fuzz_yaml_LDADD = $(FUZZ_LIBS) $(TEXT_LIBS)
 
-# Every target for FUZZ_SECONDS seconds, two at once; what was learnt stays in fuzz-corpus.
+# Every target for FUZZ_SECONDS seconds, two at once; new inputs stay in fuzz-corpus.
 FUZZ_SECONDS = 60
 FUZZ_JOBS = 2
 fuzz: $(fuzz_targets)

@@ -1,4 +1,4 @@
-/* The targets without libFuzzer: each seed as it is, and with random changes (HSPMD_SEED). Or the
+/* Runs a target without libFuzzer: each seed as it is, and with random changes (HSPMD_SEED). Or the
  * files named on the command line. Speaks TAP: one line a seed. */
 #include <stdio.h>
 #include <stdlib.h>

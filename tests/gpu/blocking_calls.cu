@@ -1,12 +1,14 @@
-/* Finds the calls of CUDA and cuBLASLt that do not return while kernels of other streams wait, as those of NCCL do for
- * their peers. In hspmd such a call beside a receive is a deadlock as soon as the peer waits for us.
+/* Finds the calls of CUDA and cuBLASLt that do not return while kernels of other streams wait, as
+ * those of NCCL do for their peers. In hspmd such a call beside a receive is a deadlock as soon as
+ * the peer waits for us.
  *
  *   blocking_calls           (as CUDA comes)
- *   CUDA_MODULE_LOADING=EAGER CUDA_DEVICE_MAX_CONNECTIONS=32 blocking_calls           (as hspmd starts CUDA)
+ *   CUDA_MODULE_LOADING=EAGER CUDA_DEVICE_MAX_CONNECTIONS=32 blocking_calls (as hspmd starts CUDA)
  *
- * Eleven streams, as many as a worker has queues beside that of computation, get a kernel that waits for a flag of the host.
- * Then a thread makes one call; one that has not returned after a second blocks, and the flag is set to let it go.
- * Prints a line for each call when it begins, and the rest of the line when it is over:
+ * Eleven streams, as many as a worker has queues beside that of computation, get a kernel that
+ * waits for a flag of the host. Then a thread makes one call; one that has not returned after a
+ * second blocks, and the flag is set to let it go. Prints a line for each call when it begins, and
+ * the rest of the line when it is over:
  *   cudaMalloc of 512 MiB                            BLOCKS  1000.412 ms
  * Exit status: 0 every call ended well, 1 one failed, 77 there is no GPU. */
 #include <cublasLt.h>
@@ -100,7 +102,8 @@ cudaError_t end_of_work()
 
 /* ---- the trial ---- */
 
-/* Kernels wait in all streams but the first; as many of them as the device runs at once have come. */
+/* Kernels wait in all streams but the first; as many of them as the device runs at once have
+ * come. */
 cudaError_t let_kernels_wait()
 {
     for (int i = 0; i < N_STREAMS; i++) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""first-light: does hspmd work on this GPU at all? About five minutes, one page.
+"""Asks whether hspmd works on this GPU at all (first light). About five minutes, one page.
 
 In this order, since each is worth less where the one before fails: does the device open;
 device_test with two seeds; which calls of CUDA block while kernels wait; attention and products
@@ -43,7 +43,8 @@ LOG = "outputs.log"  # one file for all, since not every way back from a machine
 
 
 def steps(seeds, python):
-    """What is run, in order; python: the interpreter whose PyTorch sees the GPU, or None."""
+    """The programs to run, in order; python: the interpreter whose PyTorch sees the GPU, or
+    None."""
     suite = [Step("device_test, seed %d" % s, 60, [os.path.join(BUILD, SUITE)],
                   {"HSPMD_SEED": str(s), "CMOCKA_MESSAGE_OUTPUT": "stdout"}) for s in seeds]
     calls = os.path.join(BUILD, "tests/gpu/blocking_calls")
@@ -66,7 +67,7 @@ def environment(changes):
 
 
 def run_to_log(args, env, seconds, log):
-    """(exit status or None, seconds taken); what the program prints is in @log at any time."""
+    """(exit status or None, seconds taken); the output of the program is in @log at any time."""
     began = time.monotonic()
     p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                          env=env, start_new_session=True)
@@ -76,7 +77,7 @@ def run_to_log(args, env, seconds, log):
         status = None
     finally:
         try:
-            os.killpg(p.pid, signal.SIGKILL)  # also what it has started
+            os.killpg(p.pid, signal.SIGKILL)  # also its children
         except ProcessLookupError:
             pass
         try:
@@ -119,7 +120,7 @@ def run_logged(step, path, seconds):
 # ---- the machine ---------------------------------------------------------------------------------
 
 def output(*args, seconds=20):
-    """What a program prints; "" where there is none, or it fails."""
+    """The output of a program; "" where there is none, or it fails."""
     try:
         return subprocess.run(args, capture_output=True, text=True, errors="replace", timeout=seconds).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -198,7 +199,7 @@ def body(claim):
     for step in steps(seeds, python):
         try:
             results.append(run(step, logs, claim.left(TOTAL_SECONDS) - 5))
-        except Unjudged as e:  # the claim is ended: the page says what there is
+        except Unjudged as e:  # the claim is ended: the page has the part so far
             results.append(page.Result(step.name, page.MISSING, 0, str(e)))
             break
     show(page.page(machine, results, logs), logs)

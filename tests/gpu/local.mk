@@ -1,5 +1,5 @@
-# First light: programs that scripts/gpu-check takes to a machine with a GPU. Those that need no nvcc are built by make
-# check everywhere.
+# Builds first light: programs that scripts/gpu-check takes to a machine with a GPU. Programs that
+# need no nvcc are built by make check everywhere.
 check_PROGRAMS += tests/gpu/netlink_refused tests/gpu/op_speed
 tests_gpu_netlink_refused_SOURCES = tests/gpu/netlink_refused.c
 tests_gpu_netlink_refused_LDADD = $(NCCL_LIBS) $(BASE_LIBS)

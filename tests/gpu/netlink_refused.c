@@ -1,14 +1,15 @@
 /* Shows how NCCL starts in a service whose unit refuses the address family AF_NETLINK.
  *
- * A unit with RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX lets socket() fail for AF_NETLINK. getifaddrs() asks the
- * kernel by such a socket, and ncclGetUniqueId() calls getifaddrs() for its bootstrap. Two child processes make both
- * calls: one as it is, one under a seccomp filter like that of the unit. Needs no GPU.
+ * A unit with RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX lets socket() fail for AF_NETLINK.
+ * getifaddrs() asks the kernel by such a socket, and ncclGetUniqueId() calls getifaddrs() for its
+ * bootstrap. Two child processes make both calls: one as it is, one under a seccomp filter like
+ * that of the unit. Needs no GPU.
  *
  * Prints four lines behind the version of NCCL:
  *   allowed getifaddrs: ok
  *   refused ncclGetUniqueId: NCCL: unhandled system error: Call to getifaddrs failed: ...
- * Exit status: 0 both calls end well where AF_NETLINK is allowed, 1 one does not, 77 there is no NCCL, or the kernel
- * takes no filter. */
+ * Exit status: 0 both calls end well where AF_NETLINK is allowed, 1 one does not, 77 there is no
+ * NCCL, or the kernel takes no filter. */
 #include <errno.h>
 #include <ifaddrs.h>
 #include <linux/filter.h>

@@ -1,14 +1,16 @@
-/* Times attention and matrix products of the CUDA backend on GPU 0, in the words of torch_speed.py, so that the two
- * can be compared.
+/* Times attention and matrix products of the CUDA backend on GPU 0, in the words of torch_speed.py,
+ * so that the two can be compared.
  *
  *   op_speed SHAPES          (tests/gpu/shapes.txt)
  *
  * Prints one line for each measurement:
  *   attention gpt2-s1024 forward hspmd 412.3 us 125.0 TFLOP/s
  *   product gpt2-head dw hspmd refused: out of memory: 3296722944 bytes
- * Operands are random bf16, since a GPU multiplies zeros faster than numbers. A time is the device's own: the shortest
- * mean of ROUNDS rounds of CALLS calls. Causal attention counts the pairs of a query and a key that it needs.
- * Exit status: 0 every shape has its lines, 1 the device failed, 2 wrong arguments or shapes, 77 there is no GPU. */
+ * Operands are random bf16, since a GPU multiplies zeros faster than numbers. A time is the
+ * device's own: the shortest mean of ROUNDS rounds of CALLS calls. Causal attention counts the
+ * pairs of a query and a key that it needs.
+ * Exit status: 0 every shape has its lines, 1 the device failed, 2 wrong arguments or shapes, 77
+ * there is no GPU. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -60,7 +62,7 @@ static void give_back(struct bench *b)
     }
 }
 
-/* @n random bf16 on the device: those of the host, then again and again what is there already. */
+/* @n random bf16 on the device: those of the host, then repetitions of the numbers there. */
 static enum hsp_status take_random(struct bench *b, int64_t n, void **ret, struct hsp_err *err)
 {
     const size_t bytes = (size_t)n * sizeof(uint16_t);
@@ -124,7 +126,8 @@ static enum hsp_status fastest(struct bench *b, const struct hsp_call *c, double
     return HSP_OK;
 }
 
-/* One line of the output; what the device has no memory or no kernel for is refused, other failures are returned. */
+/* One line of the output; a case for which the device has no memory or no kernel is refused, other
+ * failures are returned. */
 static enum hsp_status report(const char *kind, const char *name, const char *part,
                               enum hsp_status st, double seconds, double flop, struct hsp_err *err)
 {

@@ -1,10 +1,10 @@
-"""Reads what the programs of first light print, and writes the page that a person reads. Pure: text
+"""Reads the output of first light's programs, and writes the page that a person reads. Pure: text
 in, text out."""
 import collections
 import json
 import re
 
-# What one program did. status: its exit status, None: it was ended after `seconds`.
+# The run of one program. status: its exit status, None: it was ended after `seconds`.
 Result = collections.namedtuple("Result", "name status seconds text")
 
 MISSING = 77  # exit status of a program that cannot judge; its last line says why
@@ -21,7 +21,7 @@ def last_line(text):
 
 
 def missing(r):
-    """What a program needed and did not find; None."""
+    """The thing that a program needed and did not find; None."""
     if r.status == 127:
         m = re.search(r"error while loading shared libraries: ([^:\s]+)", r.text)
         return m and "the library " + m.group(1)
@@ -97,7 +97,7 @@ def calls_lines(r):
 # ---- op_speed, torch_speed.py --------------------------------------------------------------------
 
 def speeds(*texts):
-    """(kind, name, part) -> {who: (us, TFLOP/s)}"""
+    """(kind, name, part) -> {side: (us, TFLOP/s)}"""
     out = {}
     for text in texts:
         for kind, name, part, who, us, rate in SPEED.findall(text):
@@ -136,7 +136,7 @@ def product_lines(table):
 
 
 def refusals(*results):
-    """What a side would not compute, and its reason."""
+    """The case that a side would not compute, and its reason."""
     return [line.strip()[:120] for r in results if r for line in r.text.splitlines() if " refused: " in line and
             line.startswith(("attention ", "product "))]
 

@@ -1,5 +1,5 @@
-/* Tests that the files hspmdd.yaml and hspmd-worker.yaml have in common: what is shipped, what is wrong, layers,
- * a reload. Each is a cmocka test whose *state is a struct ct_program. */
+/* Tests both configuration files, hspmdd.yaml and hspmd-worker.yaml: the shipped file, mistakes,
+ * layers, a reload. Each is a cmocka test whose *state is a struct ct_program. */
 #ifndef HSP_CONFIGTESTS_H
 #define HSP_CONFIGTESTS_H
 #include "tests/lib/testlib.h"
@@ -12,7 +12,8 @@ struct ct_wrong {
     const char *text, *want; /* a file, a part of the message that refuses it */
 };
 
-/* A program's configuration. Among its keys are listen, log_level, and a time that a reload applies. */
+/* A program's configuration. Among its keys are listen, log_level, and a time that a reload
+ * applies. */
 struct ct_program {
     const char *file;      /* as shipped, in the source tree */
     const char *prefix;    /* of its variables in the environment */

@@ -1,4 +1,4 @@
-/* Covers by what they mean. */
+/* Compares covers by their meaning. */
 #ifndef HSP_COVERS_H
 #define HSP_COVERS_H
 #include "proto/layout/cover.h"

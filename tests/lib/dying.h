@@ -1,4 +1,4 @@
-/* A program whose assertion fails while it runs, in a process of its own. */
+/* Runs a program whose assertion fails, in a process of its own. */
 #ifndef HSP_DYING_H
 #define HSP_DYING_H
 

@@ -1,7 +1,7 @@
-/* What a stand-in has seen: told when the program ends, to whoever asks for it (HSPMD_FIGURES), as lines
- * "# figure NAME N" of stderr. tests/claims/cuda-host-logic adds them up.
+/* Prints the counts of a stand-in when the program ends and HSPMD_FIGURES asks for them, as
+ * lines "# figure NAME N" of stderr. tests/claims/cuda-host-logic adds them up.
  *
- * Each file that includes this counts for itself, under whatever lock it has. */
+ * Each file that includes this counts for itself, under a lock of its own. */
 #ifndef HSP_FIGURES_H
 #define HSP_FIGURES_H
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 /* ---- calls ---- */
 
-/* What was given between begin and end is kept, or held against what is known. */
+/* Keeps the calls between begin and end, or compares them with the kept ones. */
 static enum hsp_status keep(struct hsp_ghost *g, struct hsp_ghost_queue *q,
                             const struct hsp_ghost_call *c, struct hsp_err *err)
 {

@@ -118,7 +118,7 @@ static bool split(struct hsp_ghost_area *a, size_t at)
     return true;
 }
 
-/* The first conflict of an access with what is not known to be done. */
+/* The first conflict of an access with work not known to be done. */
 static bool judge(const struct hsp_ghost_part *p, const struct hsp_ghost_touch *t,
                   struct hsp_err *err)
 {

@@ -1,12 +1,12 @@
-/* Inside of the ghost: ghost.c has the calls of struct hsp_backend, ghostqueue.c does their work,
- * ghostmemory.c has the memory, ghostcheck.c judges what work touches. */
+/* Shares the inside of the ghost: ghost.c has the calls of struct hsp_backend, ghostqueue.c does
+ * their work, ghostmemory.c has the memory, ghostcheck.c judges accesses. */
 #ifndef HSP_GHOSTINT_H
 #define HSP_GHOSTINT_H
 #include <pthread.h>
 
 #include "tests/lib/ghost.h"
 
-/* What a queue or a thread of the host knows to be done of each queue: numbers of its work. */
+/* The work that a queue or a thread of the host knows to be done, of each queue: numbers. */
 struct hsp_ghost_clock {
     uint64_t done[HSP_N_DEVQ];
 };
@@ -57,7 +57,7 @@ struct hsp_ghost_call {
     struct hsp_call op; /* pointers NULL: the following stand for them */
     struct hsp_attrs at;
     struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
-    struct hsp_array bias, add, sum; /* of a product with what is added to it; */
+    struct hsp_array bias, add, sum; /* of a product with its addends; */
     bool with_bias, with_add;
     const struct hsp_update_scalars *update;
     struct hsp_cell_view to, from; /* also where only data and dtype are needed */
@@ -87,7 +87,7 @@ void hsp_ghost_area_free(struct hsp_ghost_area *a);
 /* ---- ghostwork.c ---- */
 
 void hsp_ghost_call_run(struct hsp_ghost_call *x, const struct hsp_call *c);
-/* False: the result lies over what is read, so it cannot be made at once. */
+/* False: the result lies over an operand, so it cannot be made at once. */
 bool hsp_ghost_call_sum(struct hsp_ghost_call *x, const struct hsp_call *c,
                         const struct hsp_sum *s);
 void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_cell_view *dst,

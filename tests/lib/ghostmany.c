@@ -1,4 +1,5 @@
-/* Calls of the ghost that stand for several: what they promise is looked at, then each is given alone. */
+/* Takes calls of the ghost that stand for several: their promise is checked, then each is given
+ * alone. */
 #include <math.h>
 
 #include "proto/base/size.h"
@@ -19,7 +20,7 @@ static bool meet(const struct hsp_array *a, const struct hsp_array *b)
     return x < y + array_bytes(b) && y < x + array_bytes(a);
 }
 
-/* Whether @a writes what @b touches. */
+/* True when @a writes bytes that @b touches. */
 static bool disturbs(const struct hsp_call *a, const struct hsp_call *b)
 {
     bool found = false;

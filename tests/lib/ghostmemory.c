@@ -1,4 +1,4 @@
-/* Memory of the ghost: what is allocated, pinned, and released but not freed yet. */
+/* Manages the ghost's memory: allocated, pinned, and released but not freed yet. */
 #include "tests/lib/ghostmemory.h"
 
 #include <sys/mman.h>

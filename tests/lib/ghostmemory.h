@@ -1,4 +1,4 @@
-/* Inside of the ghost: its memory. The first five are functions of struct hsp_backend. */
+/* Declares the ghost's memory. The first five are functions of struct hsp_backend. */
 #ifndef HSP_GHOSTMEMORY_H
 #define HSP_GHOSTMEMORY_H
 #include "tests/lib/ghostqueue.h"

@@ -1,4 +1,5 @@
-/* Queues of the ghost: work is judged when it is given, and done late by the thread of its queue. */
+/* Runs the ghost's queues: work is judged when it is given, and done late by the thread of its
+ * queue. */
 #include "tests/lib/ghostqueue.h"
 
 #include <inttypes.h>
@@ -74,7 +75,7 @@ void hsp_ghost_learn(struct hsp_ghost_clock *to, const struct hsp_ghost_clock *f
     }
 }
 
-/* ---- what threads know ---- */
+/* ---- the knowledge of threads ---- */
 
 /* The calling thread's number; a pthread_t is given again to another thread when one has ended. */
 static uint64_t thread_number(void)
@@ -265,7 +266,7 @@ enum hsp_status hsp_ghost_give(struct hsp_ghost *g, enum hsp_devq at,
     }
     j->c = *c;
     hsp_ghost_learn(&q->known,
-                    hsp_ghost_caller(g)); /* what follows in the queue comes after this call */
+                    hsp_ghost_caller(g)); /* later work in the queue comes after this call */
     if (c->kind < GHOST_MARK) {
         g->peers = g->peers || g->o.keeps;
         judge(g, q, j, c);

@@ -1,4 +1,4 @@
-/* Inside of the ghost: its state, and its queues, each with a thread. Unless said otherwise the
+/* Declares the ghost's state, and its queues, each with a thread. Unless said otherwise the
  * caller holds the lock. */
 #ifndef HSP_GHOSTQUEUE_H
 #define HSP_GHOSTQUEUE_H
@@ -19,7 +19,7 @@ struct hsp_ghost_job {
     struct hsp_ghost_work foreign;
 };
 
-/* What is known of a replay key. */
+/* The known calls of a replay key. */
 struct hsp_ghost_record {
     struct hsp_ghost_record *next;
     struct hsp_digest key;
@@ -39,7 +39,7 @@ struct hsp_ghost_queue {
     struct hsp_ghost_clock known;
     uint64_t given; /* work */
     uint64_t tickets, reached;
-    struct hsp_ghost_clock *mark; /* what each ticket stands for */
+    struct hsp_ghost_clock *mark; /* the meaning of each ticket */
     size_t mark_cap;
     int64_t when_ns[HSP_MAX_MARKS];
     struct hsp_ghost_record *record; /* between begin and end */
@@ -51,7 +51,7 @@ struct hsp_ghost {
     struct hsp_backend base;
     struct hsp_ghost_opts o;
     pthread_mutex_t lock;
-    pthread_cond_t cond; /* who waits for work to be done */
+    pthread_cond_t cond; /* threads that wait for work to be done */
     uint32_t n_waiting;
     struct hsp_ghost_queue queue[HSP_N_DEVQ];
     struct hsp_ghost_clock done;         /* in truth */
@@ -75,7 +75,7 @@ struct hsp_ghost *hsp_ghost_of(struct hsp_backend *b); /* without the lock */
 uint64_t hsp_ghost_draw(struct hsp_ghost *g);          /* a random number */
 void hsp_ghost_wait_done(struct hsp_ghost *g);         /* waits for something to be done */
 void hsp_ghost_learn(struct hsp_ghost_clock *to, const struct hsp_ghost_clock *from);
-struct hsp_ghost_clock *hsp_ghost_caller(struct hsp_ghost *g); /* what the calling thread knows */
+struct hsp_ghost_clock *hsp_ghost_caller(struct hsp_ghost *g); /* the calling thread's knowledge */
 
 /* The device fails with @why, or with "ghost: @words", unless it has failed already. */
 void hsp_ghost_fail(struct hsp_ghost *g, const struct hsp_err *why);

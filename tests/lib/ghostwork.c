@@ -1,4 +1,4 @@
-/* What a piece of work of the ghost is, touches and does. */
+/* Describes and does a piece of work of the ghost, and finds its accesses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,7 +123,7 @@ void hsp_ghost_call_hash(struct hsp_ghost_call *x, const struct hsp_hash_call *c
     }
 }
 
-/* ---- what it touches ---- */
+/* ---- accesses ---- */
 
 struct visit {
     struct hsp_ghost_area *areas;
@@ -218,7 +218,7 @@ static void visit(struct visit *v, const struct hsp_ghost_call *c)
         touch(v, c->from.data, (size_t)c->n * hsp_dtype_size(c->from.dtype), false);
         touch(v, c->to.data, sizeof(uint64_t), true);
         break;
-    case GHOST_FOREIGN: /* it has said so before */
+    case GHOST_FOREIGN: /* announced before */
     case GHOST_MARK:
     case GHOST_AWAIT: break;
     }
@@ -262,7 +262,7 @@ void hsp_ghost_make_real(struct hsp_ghost_area *areas, struct hsp_ghost_call *c)
     c->from.data = hsp_ghost_real(areas, c->from.data);
 }
 
-/* ---- what it does ---- */
+/* ---- execution ---- */
 
 static enum hsp_status run_pair(struct hsp_backend *cpu, enum hsp_devq q, enum hsp_op op,
                                 const struct hsp_array *a, const struct hsp_array *b,
@@ -301,7 +301,7 @@ static enum hsp_status do_sum(struct hsp_backend *cpu, enum hsp_devq q, struct h
     return st;
 }
 
-/* Outputs that are added to what is there are made apart first. */
+/* Outputs that are added to old values are made apart first. */
 static enum hsp_status do_adding(struct hsp_backend *cpu, enum hsp_devq q, struct hsp_ghost_call *c,
                                  struct hsp_err *err)
 {

@@ -1,6 +1,7 @@
-/* Tables that are checked in, tests/golden: what a test makes must be what stands there.
+/* Compares the output of a test with a table that is checked in, in tests/golden.
  *
- * HSPMD_GOLDEN=write writes them anew instead; the difference is then read and committed by a person. */
+ * HSPMD_GOLDEN=write writes them anew instead; the difference is then read and committed by a
+ * person. */
 #ifndef HSP_GOLDEN_H
 #define HSP_GOLDEN_H
 #include "proto/base/buf.h"

@@ -20,7 +20,7 @@ HSP_OOM_LINK = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_arena_strndup,--wrap=hsp_arena_memdup,--wrap=hsp_arena_printf
 HSP_OOM_LIBS = tests/lib/liboom.a $(TEST_LIBS)
 
-# What dlopen takes for NVML and for NCCL.
+# The libraries that dlopen takes for NVML and for NCCL.
 check_PROGRAMS += tests/lib/fakenvml/libnvidia-ml.so.1
 tests_lib_fakenvml_libnvidia_ml_so_1_SOURCES = \
   tests/lib/fakenvml/fakenvml.c tests/lib/fakenvml/fakenvml.h
@@ -43,7 +43,7 @@ tests_lib_fakenccl_libnccl_so_2_LDADD =
 check_LIBRARIES += tests/lib/libplainbsr.a
 tests_lib_libplainbsr_a_SOURCES = tests/lib/plainbsr.c tests/lib/plainbsr.h
 
-# A CUDA device of host memory: its runtime, and what runs kernels.
+# A CUDA device of host memory: its runtime, and the emulator of kernels.
 check_LIBRARIES += tests/lib/libfakecuda.a
 tests_lib_libfakecuda_a_SOURCES = \
   tests/lib/fakecuda/emulate.c tests/lib/fakecuda/emulate.h \
@@ -88,7 +88,7 @@ tests_lib_libfakehost_a_SOURCES = $(cuda_device)
 tests_lib_libfakehost_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS) -DHSP_CUDA_ARCHS='"80 90a"' \
   -DHSP_CUDA_PTX='"90"' -DHSP_TEST_SCRATCH_ALIGN=256
 
-# A device for tests of what drives one. Needs BACKEND_LIBS behind it.
+# A device for tests of code that drives one. Needs BACKEND_LIBS behind it.
 check_LIBRARIES += tests/lib/libghost.a
 tests_lib_libghost_a_SOURCES = tests/lib/ghost.c tests/lib/ghost.h tests/lib/ghostcheck.c \
   tests/lib/ghostint.h tests/lib/ghostmany.c tests/lib/ghostmemory.c tests/lib/ghostmemory.h \
@@ -110,7 +110,7 @@ tests_lib_ghostgpu_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC
 tests_lib_ghostgpu_libcuda_so_1_LDFLAGS = $(AM_LDFLAGS) -shared
 tests_lib_ghostgpu_libcuda_so_1_LDADD =
 
-# Who runs one of these alone (make tests/integ/onegpu.log) runs it against the sources of now.
+# A test that is run alone (make tests/integ/onegpu.log) runs against the present sources.
 ghost_logs = tests/integ/gpu.log tests/integ/gpuhealth.log tests/integ/nccltls.log tests/integ/onegpu.log \
   tests/unit/claims/firstlight.log
 $(ghost_logs): $(bin_PROGRAMS) $(sbin_PROGRAMS) tests/lib/ghostgpu/hspmd-cuda.so tests/lib/ghostgpu/libcuda.so.1

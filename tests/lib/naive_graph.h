@@ -1,7 +1,7 @@
 /* Runs a single-device graph with the oracle's formulas: the unsharded truth for tests.
  *
- * Ownership: the values own their memory. Every floating-point tensor is fp64 whatever the model's
- * dtype; the seed is 1 from the start, everything else 0. */
+ * Ownership: the values own their memory. Every floating-point tensor is fp64 for any dtype of the
+ * model; the seed is 1 from the start, everything else 0. */
 #ifndef HSP_NAIVE_GRAPH_H
 #define HSP_NAIVE_GRAPH_H
 #include "daemon/graph/graph.h"

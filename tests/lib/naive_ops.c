@@ -307,7 +307,8 @@ static void rmsnorm_dw(const struct hsp_call *c)
     }
 }
 
-/* Pair i of a head is a complex number, turned by position * theta^(-2 i / d); _dx turns it back. */
+/* Pair i of a head is a complex number, turned by position * theta^(-2 i / d); _dx turns it
+ * back. */
 static void rope(const struct hsp_call *c)
 {
     const struct hsp_array *x = &c->in[1];

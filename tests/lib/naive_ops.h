@@ -1,4 +1,4 @@
-/* The oracle: every op of the catalogue written down as its formula, with plain loops.
+/* Computes every op of the catalogue by its formula, with plain loops: the oracle.
  *
  * Role:    tests compare backends, programs and cuts with it. Slow on purpose.
  * Dtypes:  floating-point operands may be fp32 or fp64, computing is in fp64; ids and labels i32.

@@ -33,7 +33,7 @@ static struct {
     uint64_t nth, n;
     atomic_int_least64_t live;
 } oom = {.lock = PTHREAD_MUTEX_INITIALIZER};
-static _Thread_local bool inside; /* what the harness does itself never fails */
+static _Thread_local bool inside; /* the harness's own allocations never fail */
 
 /* Shared with the children of hsp_oom_fork. */
 static struct places {
@@ -240,7 +240,7 @@ __attribute__((constructor)) static void skip_all(void)
         (void)puts("1..0 # SKIP the allocator cannot be replaced here");
         exit(0);
     }
-    (void)unsetenv("HSPMD_ROUNDS"); /* scripts/check-alloc.py wants what all rounds leave */
+    (void)unsetenv("HSPMD_ROUNDS"); /* scripts/check-alloc.py wants the stacks of all rounds */
 }
 
 /* ---- the arena (-Wl,--wrap) ---- */
@@ -427,7 +427,7 @@ static struct outcome run(const struct task *t, uint64_t nth, bool on)
 static void try_one(struct task *t, uint64_t n, bool on)
 {
     struct outcome o = run(t, n, on);
-    if (o.hit) { /* else this run was shorter: what is kept between runs */
+    if (o.hit) { /* else this run was shorter: some memory is kept between runs */
         judge(t->name, &o, &t->want, n, on, t->mute);
     }
     if (++t->n_runs % 32 == 1) {

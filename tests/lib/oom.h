@@ -3,8 +3,8 @@
  * Role:    a program that links liboom.a (and HSP_OOM_LDFLAGS) has this malloc instead of the C
  *          library's, so that allocations inside of libraries (cJSON, libyaml, GLPK) fail too, and
  *          wrappers around the arena, whose chunks hide most of them.
- * Threads: a loop is one thread's; what fails is the nth allocation of any. Which one that is differs
- *          from run to run where threads of the body allocate side by side.
+ * Threads: a loop is one thread's; the nth allocation of any thread fails. Its place differs from
+ *          run to run where threads of the body allocate side by side.
  * Evidence: the stacks at the failures are written to $HSPMD_BUILD/PROGRAM.stacks, by which
  *          scripts/check-alloc.py knows which functions were under the loop. Not with sanitizers
  *          or valgrind.
@@ -30,8 +30,9 @@ uint64_t hsp_oom_count(void);
 /* Blocks of the heap made and not released since the program began: for differences. */
 int64_t hsp_oom_live(void);
 
-/* What is put under the loop. Makes what it needs, writes its result to @out (which fails as any
- * buffer does: the body then returns HSP_ENOMEM), releases everything. @err as any function has it. */
+/* The body of the loop. Makes its inputs, writes its result to @out (which fails as any buffer
+ * does: the body then returns HSP_ENOMEM), releases everything. @err as any function has
+ * it. */
 typedef enum hsp_status (*hsp_oom_body)(void *ctx, struct hsp_buf *out, struct hsp_err *err);
 
 /* Runs @body undisturbed, then with its first, second, ... allocation failing, alone and with all
@@ -42,17 +43,17 @@ typedef enum hsp_status (*hsp_oom_body)(void *ctx, struct hsp_buf *out, struct h
  * result when it is run again. */
 void hsp_oom_loop(const char *name, hsp_oom_body body, void *ctx, uint32_t most);
 
-/* The same for what returns no message: err->code need not be set. */
+/* The same for functions without a message: err->code need not be set. */
 void hsp_oom_loop_mute(const char *name, hsp_oom_body body, void *ctx, uint32_t most);
 
-/* For machines, whose state is only good to be released after a failure: @body uses what is there
- * and releases it, and does so in a child process for each allocation that fails, so that the
+/* For machines, whose state is only good to be released after a failure: @body uses the present
+ * state and releases it, and does so in a child process for each allocation that fails, so that the
  * caller goes on with it. The choice of allocations is that of hsp_oom_loop. */
 void hsp_oom_fork(const char *name, hsp_oom_body body, void *ctx, uint32_t most);
 
 /* For a call that says "unchanged" on failure and is tried again on the same object:
  *     for (struct hsp_oom_try t = {0}; hsp_oom_again(&t);) { t.st = ...; hsp_oom_end(&t); ... }
- * The loop ends behind the first try in which nothing failed; t.failed says what this one was.
+ * The loop ends behind the first try in which nothing failed; t.failed tells of the present try.
  * hsp_oom_end checks that a failed try gave HSP_ENOMEM, and that the last gave HSP_OK. */
 struct hsp_oom_try {
     uint64_t n;
@@ -62,12 +63,13 @@ struct hsp_oom_try {
 bool hsp_oom_again(struct hsp_oom_try *t);
 void hsp_oom_end(struct hsp_oom_try *t);
 
-/* For what writes to a buffer: an empty one whose first growth fails, and the check that it did:
+/* For writers to a buffer: an empty one whose first growth fails, and the check that it did:
  *     hsp_oom_empty(&b); hsp_yaml_put_str(&b, "x"); hsp_oom_nothing(&b); */
 void hsp_oom_empty(struct hsp_buf *b);
 void hsp_oom_nothing(struct hsp_buf *b);
 
-/* The tests of the file FILE.c of this program (testlib.h), under the name of a test without memory. */
+/* The tests of the file FILE.c of this program (testlib.h), under the name of a test without
+ * memory. */
 #define HSP_TEST_AGAIN(name, file)  \
     HSP_TEST_FILE(name)             \
     {                               \

@@ -1,4 +1,4 @@
-/* Tables of tests/golden/sm: what a machine does in every state with every event.
+/* Makes the tables of tests/golden/sm: the actions of a machine in every state with every event.
  *
  *     hsp_pairs_begin(&p, "# ...\n");
  *     for each state { hsp_pairs_state(&p, name); for each event { hsp_pairs_add(&p, ...); } }
@@ -12,7 +12,7 @@ struct hsp_pairs {
     uint32_t n_states, n;
 };
 
-/* @head: what stands above the table. */
+/* @head: the text above the table. */
 void hsp_pairs_begin(struct hsp_pairs *p, const char *head);
 void hsp_pairs_state(struct hsp_pairs *p, const char *name);
 /* @variant: "" for none; @reaction: " " and words, "" when nothing happens. */

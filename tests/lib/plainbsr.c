@@ -122,7 +122,7 @@ static enum hsp_status homes(struct hsp_hetu_case *c, const char *text, struct h
     return st == HSP_OK ? hsp_plan_homes(c->g, p, ret, err) : st;
 }
 
-/* Of the matrices of the blocks only; what was on the failed device is gone. */
+/* Of the matrices of the blocks only; the failed device's part is gone. */
 static void leave_out(struct hsp_hetu_case *c)
 {
     for (uint32_t i = 0; i < c->g->n_params; i++) {

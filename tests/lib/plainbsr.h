@@ -1,5 +1,5 @@
-/* What the batched send-receive of daemon/migrate/bsr.h is measured against: the published ways to plan it,
- * and the published failure of one device of 32. */
+/* Gives the yardstick of the batched send-receive of daemon/migrate/bsr.h: the published ways to
+ * plan it, and the published failure of one device of 32. */
 #ifndef HSP_PLAINBSR_H
 #define HSP_PLAINBSR_H
 #include "daemon/migrate/bsr.h"
@@ -14,8 +14,9 @@ enum hsp_status hsp_plain_bsr(const struct hsp_graph *g, const struct hsp_cover 
                               enum hsp_plain_rule rule, struct hsp_arena *arena,
                               struct hsp_state_table *ret, struct hsp_err *err);
 
-/* Hetu v2, Llama 32B on 32 H20, four nodes of eight: C1 is two pipelines of four stages of four; device
- * 31 fails; C2 is the plan without it. 12 bytes of state per parameter; embeddings and norms ignored. */
+/* Hetu v2, Llama 32B on 32 H20, four nodes of eight: C1 is two pipelines of four stages of four;
+ * device 31 fails; C2 is the plan without it. 12 bytes of state per parameter; embeddings and norms
+ * ignored. */
 struct hsp_hetu_case {
     struct hsp_arena *arena;
     struct hsp_graph *g;

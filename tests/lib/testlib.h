@@ -1,4 +1,4 @@
-/* What every unit test includes: cmocka with its prerequisites, seeds, status assertions.
+/* Serves every unit test: cmocka with its prerequisites, seeds, status assertions.
  *
  * A test draws its randomness from hsp_test_seed(); HSPMD_SEED overrides the default, and the seed
  * is printed, so a failure can be repeated. */
@@ -16,14 +16,15 @@
 
 #include "proto/base/err.h"
 
-/* The body that follows runs the tests of the file NAME.c and returns what cmocka returned:
+/* The body that follows runs the tests of the file NAME.c and returns the result of cmocka:
  *     HSP_TEST_FILE(buf_test)
  *     {
  *         const struct CMUnitTest tests[] = {cmocka_unit_test(...)};
  *         return cmocka_run_group_tests(tests, NULL, NULL);
  *     }
- * A program holds the files of a room. Its main (testmain.c) runs the one named like the program, that is
- * like the link by which it was started; of no such name: the one named by the first argument. */
+ * A program holds the files of a room. Its main (testmain.c) runs the one named like the program,
+ * that is like the link by which it was started; of no such name: the one named by the first
+ * argument. */
 #define HSP_TEST_FILE(file)                                                       \
     static int test_file_##file(void);                                            \
     __attribute__((constructor)) static void enter_##file(void)                   \
@@ -57,8 +58,8 @@ uint64_t hsp_test_rand(const char *stream, uint64_t i);
 /* Uniform integer in [lo, hi]. */
 int64_t hsp_test_range(const char *stream, uint64_t i, int64_t lo, int64_t hi);
 
-/* How many of n random cases to try: HSPMD_ROUNDS percent (default 100), at most a third with sanitizers and a tenth
- * under valgrind, which are slow; at least one. */
+/* How many of n random cases to try: HSPMD_ROUNDS percent (default 100), at most a third with
+ * sanitizers and a tenth under valgrind, which are slow; at least one. */
 uint32_t hsp_test_rounds(uint32_t n);
 
 /* For a group of tests: *state is an arena, of at most 256 MiB. */

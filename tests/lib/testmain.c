@@ -1,5 +1,5 @@
-/* The main of a program of test files: picks one by the name of the program, else by the first argument;
- * where there is one only, that one. */
+/* Runs a program of test files: picks one by the name of the program, else by the first
+ * argument; where there is one only, that one. */
 #include <stdio.h>
 
 #include "tests/lib/testlib.h"

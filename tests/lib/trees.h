@@ -1,4 +1,4 @@
-/* Random annotations of a tensor of two dims.
+/* Draws random annotations of a tensor of two dims.
  *
  *     struct hsp_tree_gen g = {.stream = "annot", .seed = k, .arena = arena};
  *     struct hsp_annot *a = hsp_tree_random(&g, HSP_MAX_TIERS, true);
@@ -17,8 +17,8 @@ struct hsp_tree_gen {
 };
 
 int64_t hsp_tree_draw(struct hsp_tree_gen *g, int64_t lo, int64_t hi);
-/* @depth tiers at most. Sums only if @sums, and none below dup, whose children would have to agree on
- * them. */
+/* @depth tiers at most. Sums only if @sums, and none below dup, whose children would have to agree
+ * on them. */
 struct hsp_annot *hsp_tree_random(struct hsp_tree_gen *g, int depth, bool sums);
 
 #endif

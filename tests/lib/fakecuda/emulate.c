@@ -51,8 +51,8 @@ static struct {
     char trouble[400];
 } em = {.now = -1};
 
-/* The thread of the host that runs the kernel. What the others do meanwhile (files of kernels have
- * functions of the host too, and their accesses are told as well) is none of it. */
+/* The thread of the host that runs the kernel. Accesses of others meanwhile (files of kernels have
+ * functions of the host too, and their accesses are told as well) do not belong to it. */
 static _Thread_local bool runs;
 
 struct hsp_fake_index hsp_fake_thread_index, hsp_fake_block_index, hsp_fake_block_extent,
@@ -63,7 +63,7 @@ static uint8_t dynamic_shared[HSP_FAKE_MAX_SHARED] __attribute__((aligned(1024))
 /* ---- fibers ---- */
 
 #if defined(__x86_64__)
-/* Saves what a call preserves on the stack, exchanges stacks, and returns on the other one. */
+/* Saves the registers that a call preserves, exchanges stacks, and returns on the other one. */
 void hsp_fake_switch(void **save, void *load);
 __asm__(".text\n"
         ".globl hsp_fake_switch\n"
@@ -91,7 +91,7 @@ static void __attribute__((format(printf, 1, 0))) note(const char *fmt, va_list 
     em.broken = true;
 }
 
-/* What the scheduler finds wrong. */
+/* Reports a fault that the scheduler finds. */
 static void __attribute__((format(printf, 1, 2))) blame(const char *fmt, ...)
 {
     va_list ap;
@@ -163,7 +163,7 @@ static bool floors_hold(void)
 {
     static const uint8_t zero[FLOOR_BYTES];
     bool hold = true;
-    for (int i = em.least_spare; i < em.n; i++) { /* those that were used: taken from the top */
+    for (int i = em.least_spare; i < em.n; i++) { /* used stacks: taken from the top */
         uint8_t *floor = stack_at(i);
         if (memcmp(floor, zero, FLOOR_BYTES) != 0) {
             memset(floor, 0, FLOOR_BYTES);
@@ -375,7 +375,7 @@ const char *hsp_fake_run_kernel(const struct hsp_fake_kernel *k, void *args)
         hsp_fake_block_index = (struct hsp_fake_index){(unsigned)(b % k->grid[0]),
                                                        (unsigned)(b / k->grid[0] % k->grid[1]),
                                                        (unsigned)(b / k->grid[0] / k->grid[1])};
-        memset(dynamic_shared, 0xff, k->shared_bytes); /* NaNs, whatever was there before */
+        memset(dynamic_shared, 0xff, k->shared_bytes); /* NaNs over the old contents */
         run_block();
     }
     em.kernel = NULL;

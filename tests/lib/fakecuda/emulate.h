@@ -1,11 +1,12 @@
 /* Kernels of the GPU on the host: a __global__ function runs with one fiber for each thread of a
  * block, blocks one after the other.
  *
- * Role:      stands in for the device where there is none. fakekernel.h makes a struct hsp_fake_kernel
- *            of a launch, the runtime (fakecuda.h) queues it, and runs it here in its turn.
+ * Role:      stands in for the device where there is none. fakekernel.h makes a struct
+ *            hsp_fake_kernel of a launch, the runtime (fakecuda.h) queues it, and runs it here in
+ *            its turn.
  * Threads:   one kernel at a time in the process; the caller locks.
  * Checks:    barriers that not all threads reach, warp functions whose lanes disagree, stacks that
- *            overflow, and what memshadow.h sees.
+ *            overflow, and the races of memshadow.h.
  * Bounds:    1024 threads a block, 228 KiB of dynamic shared memory, 128 KiB of stack a thread.
  */
 #ifndef HSP_EMULATE_H
@@ -30,7 +31,7 @@ struct hsp_fake_kernel {
     void (*run)(void *args); /* one thread: calls the kernel */
 };
 
-/* Runs the kernel to its end with @args, borrowed. NULL, or what was wrong with it, in static
+/* Runs the kernel to its end with @args, borrowed. NULL, or its fault, in static
  * storage: the kernel was given up then. */
 const char *hsp_fake_run_kernel(const struct hsp_fake_kernel *k, void *args);
 
@@ -38,19 +39,19 @@ const char *hsp_fake_run_kernel(const struct hsp_fake_kernel *k, void *args);
  * struct hsp_fake_kernel. fakelaunch.c */
 void hsp_fake_run_launch(void *args);
 
-/* Whether fibers run here: not under valgrind (HSPMD_VALGRIND), nor with ThreadSanitizer, which take
- * all stacks for one. */
+/* Whether fibers run here: not under valgrind (HSPMD_VALGRIND), nor with ThreadSanitizer, which
+ * take all stacks for one. */
 bool hsp_fake_can_run(void);
 
-/* In what order blocks and threads run: ascending, or descending. What a correct kernel computes
- * does not depend on it. */
+/* The order in which blocks and threads run: ascending, or descending. The result of a correct
+ * kernel does not depend on it. */
 void hsp_fake_run_backwards(bool yes);
 
 /* Gives up the kernel that runs, as a trap would; the first message of a kernel stays. Returns only
  * when no kernel runs. */
 void hsp_fake_fault(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- what a device function sees ---- */
+/* ---- the view of a device function ---- */
 
 struct hsp_fake_index {
     unsigned x, y, z;
@@ -62,13 +63,14 @@ extern struct hsp_fake_index hsp_fake_thread_index, hsp_fake_block_index, hsp_fa
 void *hsp_fake_dynamic_shared(void);
 /* __syncthreads. */
 void hsp_fake_barrier(void);
-/* Every lane of @mask gives @bytes (at most HSP_FAKE_MAX_EXCHANGE) and gets those of all 32 lanes; the
- * bytes of lanes outside the mask are 0. @what: name of the function, equal in all lanes. */
+/* Every lane of @mask gives @bytes (at most HSP_FAKE_MAX_EXCHANGE) and gets those of all 32 lanes;
+ * the bytes of lanes outside the mask are 0. @what: name of the function, equal in all lanes. */
 void hsp_fake_warp_exchange(const char *what, unsigned mask, const void *mine, size_t bytes,
                             void *all);
 /* Linear index of the running thread in its block; -1 when no kernel runs. */
 int hsp_fake_thread(void);
-/* Grows by one at each barrier of the block, or at each whole-warp function of the thread's warp. */
+/* Grows by one at each barrier of the block, or at each whole-warp function of the thread's
+ * warp. */
 unsigned hsp_fake_block_epoch(void);
 unsigned hsp_fake_warp_epoch(void);
 

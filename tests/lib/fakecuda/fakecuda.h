@@ -1,14 +1,15 @@
-/* A CUDA device made of host memory: what a test asks of it, and how work is handed to it.
+/* Makes a CUDA device of host memory: the controls of a test, and the way in which work is given.
  *
  * Work given to a stream is NOT done in the call. It is done when the host waits for it, one piece
- * at a time, streams in a random order (seeded) that the events allow: what forgot to wait sees old
- * bytes. Device memory lies in one range of addresses that is accessible only while work is done.
+ * at a time, streams in a random order (seeded) that the events allow: work that forgot to wait
+ * sees old bytes. Device memory lies in one range of addresses that is accessible only while work
+ * is done.
  *
  * Reported, each as a line of text; a test ends by asserting that there is none:
  *   race     two streams touch the same bytes, one of them writing, and neither an event nor a wait
  *            of the host between the two orders them (by vector clocks of what was given, so it is
- *            found in whatever order they ran). Of device memory and of pinned memory.
- *   bounds   a touch of device memory outside of all allocations, or of what nobody wrote
+ *            found in any order in which they ran). Of device memory and of pinned memory.
+ *   bounds   a touch of device memory outside of all allocations, or of unwritten bytes
  *   misuse   calls that CUDA forbids or that hspmd must not make
  *
  * Threads: one lock around everything; work runs on the thread that waits.
@@ -23,8 +24,9 @@
 extern "C" {
 #endif
 
-#define HSP_FAKE_MAX_STREAMS 31   /* alive at once */
-#define HSP_FAKE_PENDING     1024 /* pieces a stream holds before it must do some, as a device does */
+#define HSP_FAKE_MAX_STREAMS 31 /* alive at once */
+/* pieces a stream holds before it must do some, as a device does */
+#define HSP_FAKE_PENDING 1024
 
 #define HSP_FAKE_PEERS 8
 
@@ -46,9 +48,9 @@ void hsp_fake_reset(const struct hsp_fake_opts *o);
 
 /* --- work ------------------------------------------------------------------------------------- */
 
-/* A kernel, or what a library does (cuBLASLt, NCCL). @run is called with the copy of the args when
- * its turn comes, once for every time it is done; before it touches memory of the device it says so
- * by hsp_fake_touch (kernels: after, by what was seen of them). */
+/* A kernel, or the work of a library (cuBLASLt, NCCL). @run is called with the copy of the args
+ * when its turn comes, once for every time it is done; before it touches memory of the device it
+ * says so by hsp_fake_touch (kernels: after, by their recorded accesses). */
 struct hsp_fake_work {
     const char *name; /* a literal */
     const void *func; /* tells kernels apart; graph updates compare it */
@@ -66,7 +68,7 @@ cudaError_t hsp_fake_submit(cudaStream_t s, const struct hsp_fake_work *w);
 /* The running piece reads or writes @bytes at @p. False, with a report and the context lost: no
  * memory of the device. Ordinary memory of the host is not judged. */
 bool hsp_fake_touch(const void *p, size_t bytes, bool write);
-/* A report of what the running piece did. */
+/* Reports a fault of the running piece. */
 void hsp_fake_blame(const char *text);
 /* The context ends. */
 void hsp_fake_lose(cudaError_t sticky);
@@ -81,7 +83,7 @@ void hsp_fake_fail(const char *name, unsigned nth, cudaError_t e);
 /* The same for the @nth piece of work whose name contains @name: the context ends with @e. */
 void hsp_fake_fail_work(const char *name, unsigned nth, cudaError_t e);
 
-/* --- what happened ---------------------------------------------------------------------------- */
+/* --- counts ----------------------------------------------------------------------------------- */
 
 unsigned hsp_fake_reports(void);
 const char *hsp_fake_report(unsigned i); /* the first 64 are kept in words; NULL beyond */
@@ -100,7 +102,7 @@ struct hsp_fake_usage hsp_fake_usage(void);
 
 /* Does all work that can be done; no error is returned, a sticky one stays. */
 void hsp_fake_settle(void);
-/* Bytes of device memory for a test to look at, whatever is under way. */
+/* Bytes of device memory for a test to look at, also while work is under way. */
 void hsp_fake_peek(void *dst, const void *device, size_t bytes);
 
 #ifdef __cplusplus

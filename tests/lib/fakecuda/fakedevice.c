@@ -131,7 +131,7 @@ cudaError_t fake_leave(cudaError_t e)
     return e;
 }
 
-/* ---- what happened ---- */
+/* ---- counts ---- */
 
 void fake_say(const char *fmt, ...)
 {

@@ -52,7 +52,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mo
     return fake_leave(e == cudaSuccess && g == NULL ? cudaErrorMemoryAllocation : e);
 }
 
-/* Ends the capture whatever it returns: what a device that failed has captured is gone. */
+/* Ends the capture with any result: the capture of a device that failed is gone. */
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g)
 {
     cudaError_t e = fake_enter("cudaStreamEndCapture");
@@ -135,7 +135,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ret, cudaGraph_t g, unsigned l
     return fake_leave(e == cudaSuccess && x == NULL ? cudaErrorMemoryAllocation : e);
 }
 
-/* Numbers may differ, what is done may not. */
+/* Numbers may differ, the kind of work may not. */
 static enum cudaGraphExecUpdateResult compare(const struct CUgraphExec_st *x,
                                               const struct CUgraph_st *g)
 {

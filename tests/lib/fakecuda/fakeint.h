@@ -1,4 +1,4 @@
-/* Inside of the fake CUDA runtime: shared by its files only.
+/* Shares the inside of the fake CUDA runtime among its files.
  *
  * Threads: all under the one lock, which fake_enter takes and fake_leave gives back.
  */
@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include "tests/lib/fakecuda/fakecuda.h"
 
-#define FAKE_LANES (HSP_FAKE_MAX_STREAMS + 1) /* lane 0: what the host does itself */
+#define FAKE_LANES (HSP_FAKE_MAX_STREAMS + 1) /* lane 0: the host's own work */
 
 /* How much of each lane happened before something. */
 struct fake_clock {
@@ -20,7 +20,7 @@ enum piece_kind { PIECE_COPY, PIECE_SET, PIECE_WORK, PIECE_RECORD, PIECE_WAIT };
 struct piece {
     enum piece_kind kind;
     const char *name;
-    const void *func; /* what it runs; equal for pieces that differ in numbers only */
+    const void *func; /* its function; equal for pieces that differ in numbers only */
     struct piece *next;
     uint8_t *dst; /* copies and fills: rows of width bytes, each pitch behind the one before */
     const uint8_t *src;
@@ -30,7 +30,7 @@ struct piece {
     struct hsp_fake_work work; /* args owned */
     cudaEvent_t event;         /* record and wait; counted as a use */
     uint64_t number;           /* which record of it */
-    struct fake_clock clock;   /* of a stream's: what happened before, itself included */
+    struct fake_clock clock;   /* of a stream's: all earlier work, itself included */
     int lane;
 };
 
@@ -44,7 +44,7 @@ struct CUstream_st {
     cudaGraph_t capture; /* NULL: none */
     enum cudaStreamCaptureMode mode;
     bool invalid; /* the capture */
-    pthread_t by; /* who began it */
+    pthread_t by; /* the thread that began it */
 };
 
 struct CUevent_st {
@@ -90,7 +90,7 @@ struct fake_state {
     unsigned opened;             /* nested openings of device memory */
     const struct piece *running; /* NULL: none */
     bool blamed;                 /* the running piece has been reported */
-    bool unwritten;              /* the running piece may read what nobody wrote */
+    bool unwritten;              /* the running piece may read unwritten bytes */
     uint64_t shape[1024];        /* hashes of products that were given, first_products of them */
     struct {
         char name[64];
@@ -102,8 +102,8 @@ extern struct fake_state fake;
 
 #define FAKE_PINNED_BYTES ((size_t)1 << 30)
 
-/* fakedevice.c: begins a call of the API: takes the lock, counts, and returns the error that it shall
- * return instead of doing anything; functions that free do so all the same. */
+/* fakedevice.c: begins a call of the API: takes the lock, counts, and returns the error that it
+ * shall return instead of doing anything; functions that free do so all the same. */
 cudaError_t fake_enter(const char *name);
 /* Ends it: the error is kept for cudaGetLastError; gives back the lock. */
 cudaError_t fake_leave(cudaError_t e);
@@ -128,7 +128,8 @@ void fake_run_copy(const struct piece *c);
 
 /* fakerace.c */
 void fake_race_reset(size_t bytes);
-/* Bytes of device or pinned memory come to be (written by the host, or by nobody) or are no more. */
+/* Bytes of device or pinned memory come to be (written by the host, or by nobody) or are no
+ * more. */
 void fake_race_alloc(const void *p, size_t bytes, bool written);
 void fake_race_free(const void *p, size_t bytes);
 void fake_race_names(const struct piece *c, uint32_t op);

@@ -1,4 +1,4 @@
-/* What CUDA C++ has beyond C++, for kernels that run on the host (emulate.h): the qualifiers, the
+/* Supplies the parts of CUDA C++ beyond C++ to kernels on the host (emulate.h): the qualifiers, the
  * indices, vector types, warp functions, atomics and mathematical functions that the kernels of
  * worker/backend/cuda use.
  *
@@ -350,7 +350,7 @@ static inline void hsp_fake_apply(F f, const hsp_fake_pack<H, T...> &p, const V 
 }
 
 template <class... P> struct hsp_fake_launch_args {
-    struct hsp_fake_kernel k; /* first: what hsp_fake_run_launch reads */
+    struct hsp_fake_kernel k; /* first: for hsp_fake_run_launch */
     void (*f)(P...);
     hsp_fake_pack<P...> pack;
 };

@@ -1,4 +1,4 @@
-/* A launch in its turn: the kernel, then what it touched, told to the runtime. */
+/* Runs a launch in its turn: the kernel, then its accesses, told to the runtime. */
 #include "tests/lib/fakecuda/emulate.h"
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/fakecuda/memshadow.h"

@@ -6,7 +6,7 @@
 #include "tests/lib/fakecuda/fakeint.h"
 #include "tests/lib/fakecuda/include/cublasLt.h"
 
-#define WORKSPACE ((size_t)64) /* what every product asks for when it may */
+#define WORKSPACE ((size_t)64) /* the wish of every product with a workspace */
 
 struct cublasLtContext {
     unsigned number; /* which handle it is */
@@ -412,15 +412,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
     return st;
 }
 
-/* What a library may look at when it chooses an algorithm. */
+/* The alignment that a library may look at when it chooses an algorithm. */
 static int64_t align_of(const void *p, const void *q, const void *r)
 {
     uintptr_t x = (uintptr_t)p | (uintptr_t)q | (uintptr_t)r | 256;
     return (int64_t)(x & (~x + 1));
 }
 
-/* Whether no product of this shape, alignment and algorithm was given before; the library would load
- * a kernel then. */
+/* Whether no product of this shape, alignment and algorithm was given before; the library would
+ * load a kernel then. */
 static bool is_first(cublasLtHandle_t h, const struct product *x, const cublasLtMatmulAlgo_t *algo)
 {
     bool adds = x->beta != 0.0;

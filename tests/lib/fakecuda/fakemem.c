@@ -17,7 +17,7 @@ static struct {
 
 static size_t reserved; /* bytes at fake.base */
 
-/* Twice the addresses that there is memory: what was freed in the midst of work keeps its own. */
+/* Twice as many addresses as memory: a piece freed in the midst of work keeps its own. */
 static size_t size_of(int pinned)
 {
     return pinned ? FAKE_PINNED_BYTES : 2 * fake.o.memory_bytes;
@@ -286,7 +286,8 @@ cudaError_t cudaFreeHost(void *p)
     return fake_leave(e == cudaSuccess ? own : e);
 }
 
-/* The caller's memory in which the whole range lies; with @any: which it touches. N_REGISTERED: none. */
+/* The caller's memory in which the whole range lies; with @any: which it touches. N_REGISTERED:
+ * none. */
 static size_t find_registered(const void *p, size_t bytes, bool any)
 {
     const uint8_t *from = p, *to = from + bytes;

@@ -1,5 +1,5 @@
-/* What work does to memory: bounds, bytes nobody wrote, and races between lanes. For these: who
- * wrote and who read every two bytes last, against what is known to have happened before (Flanagan
+/* Judges accesses to memory: bounds, unwritten bytes, and races between lanes. For these: the last
+ * writer and readers of every two bytes, against work known to have happened before (Flanagan
  * and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009; up to three
  * readers are kept). */
 #include <assert.h>
@@ -59,8 +59,8 @@ static size_t offset(const void *p)
     return (size_t)((const uint8_t *)p - fake.base);
 }
 
-/* What was done to memory that lay here before is forgotten: who freed it had waited, or what still
- * runs finds it gone. */
+/* Forgets the accesses to earlier memory at this place: its owner had waited before freeing it, or
+ * running work finds it gone. */
 void fake_race_alloc(const void *p, size_t bytes, bool written)
 {
     size_t at = offset(p);

@@ -152,7 +152,7 @@ static bool step_some(void)
     return true;
 }
 
-/* Whoever the work waits for needs the lock. */
+/* The awaited work needs the lock. */
 static void nap(void)
 {
     struct timespec t = {.tv_nsec = NAP_NS};

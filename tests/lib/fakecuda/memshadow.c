@@ -12,14 +12,14 @@
 
 enum { READ = 1, WROTE = 2 }; /* bits; READ: before it was written */
 
-/* Who touched two bytes of the device last in this kernel. */
+/* The threads that touched two bytes of the device last in this kernel. */
 struct use {
     uint32_t kernel; /* number of the kernel */
     uint32_t block;  /* linear index, or MANY */
 };
 #define MANY UINT32_MAX
 
-/* Who touched two bytes of shared memory. */
+/* The threads that touched two bytes of shared memory. */
 struct slot {
     unsigned block; /* epoch at the block's begin: older entries are free */
     unsigned w_block, w_warp, r_block, r_warp;
@@ -155,7 +155,7 @@ static bool other_block(const struct use *u, uint32_t block)
     return u->kernel == sh.kernel && u->block != block;
 }
 
-/* Blocks run in any order: what one writes no other may touch. */
+/* Blocks run in any order: bytes that one writes no other may touch. */
 static void race_of_blocks(size_t at, size_t n, bool write)
 {
     uint32_t block = linear_block();

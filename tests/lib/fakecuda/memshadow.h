@@ -1,14 +1,14 @@
-/* What kernels that run on the host do to memory: which bytes of the device they touch, and races.
+/* Records the accesses of kernels on the host to memory of the device, and finds their races.
  *
  * Role:    kernels of the tests are compiled with -fsanitize=thread, and the functions that this
  *          calls at each access are ours: they look the access up here. Without it (a build with
  *          --enable-sanitize=thread) kernels run unchecked.
- * Device:  one range of addresses. What a kernel touched there is gathered, and given to the runtime
- *          when the kernel has ended. Blocks run in any order: two blocks of a kernel may not touch
- *          the same bytes unless both read or both are atomic.
- * Shared:  what is neither of the device nor on a stack. Two threads of a block may not touch the
- *          same bytes, one of them writing, without a barrier (or, in a warp, a warp function)
- *          between.
+ * Device:  one range of addresses. A kernel's accesses there are gathered, and given to the
+ *          runtime when the kernel has ended. Blocks run in any order: two blocks of a kernel may
+ *          not touch the same bytes unless both read or both are atomic.
+ * Shared:  memory that is neither of the device nor on a stack. Two threads of a block may not
+ *          touch the same bytes, one of them writing, without a barrier (or, in a warp, a warp
+ *          function) between.
  * Threads: as emulate.h.
  */
 #ifndef HSP_MEMSHADOW_H
@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /* The addresses of device memory, multiples of 4096; aborts without room for the shadow (9 times as
- * large, of which only what is used counts). A second call forgets the first. */
+ * large, of which only the used part counts). A second call forgets the first. */
 void hsp_fake_shadow_init(void *base, size_t bytes);
 void hsp_fake_shadow_fini(void);
 /* Calls @fn for each run of bytes of the device that the last kernel read before it wrote them, in

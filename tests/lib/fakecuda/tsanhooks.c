@@ -1,5 +1,5 @@
-/* The functions that code compiled with -fsanitize=thread calls. Kernels of the tests are compiled
- * so, and nothing else; no run-time library of the compiler is linked. */
+/* Defines the functions that code compiled with -fsanitize=thread calls. Kernels of the tests are
+ * compiled so, and nothing else; no run-time library of the compiler is linked. */
 #include <stdint.h>
 
 #include "tests/lib/fakecuda/memshadow.h"

@@ -1,4 +1,4 @@
-/* The calls of the fake NCCL, and its faults. See fakenccl.h. */
+/* Defines the calls of the fake NCCL, and its faults. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
-/* libnccl.so.2 without GPUs: the calls hspmd makes, with their rules, among threads of one process.
+/* Plays libnccl.so.2 without GPUs: the calls hspmd makes, with their rules, among threads of a
+ * process.
  *
- * Role:    a shared object for tests, loaded as the library is (worker/comm/nccl/nccl_lib.h); its one symbol beside the
- *          library's own is hsp_fakenccl, by which a test says what goes wrong and asks what happened.
+ * Role:    a shared object for tests, loaded as the library is (worker/comm/nccl/nccl_lib.h); its
+ *          one symbol beside the library's own is hsp_fakenccl, by which a test orders faults and
+ *          asks for counts.
  * What:    communicators that are made in the background and in progress until all members have
  *          come; operations that begin when all members are there, in the order of their streams
  *          and of their communicator; sums in ascending order of members; abort, finalize, split.
@@ -11,15 +13,17 @@
  *          given the first receive (and the other way round), its first collective until all have
  *          given theirs, and a split returns at once: the parent is in progress until the new
  *          communicator stands, whose handle is written then.
- * Traps:   of the real one. A finalize is in progress until all members have come to it, so for ever where one died. A
- *          destroy waits likewise, without limit (2.31). An abort waits until the device is idle, so for kernels of
- *          other communicators that nobody has told to end, unless they are aborted in the same group (2.22).
+ * Traps:   of the real one. A finalize is in progress until all members have come to it, so for
+ *          ever where one died. A destroy waits likewise, without limit (2.31). An abort waits
+ *          until the device is idle, so for kernels of other communicators that nobody has told to
+ *          end, unless they are aborted in the same group (2.22).
  * Rules:   told as misuse: a call while the one before is in progress, two at a time for one
  *          communicator, a communicator that is gone, one with work under way that is split,
  *          members that disagree about an operation, a group's end without a begin, a config whose
  *          calls would wait.
- * Process: threads say by enter which executor they belong to. One that dies stops in its next call, all of its
- *          threads; its communicators neither come nor go, until it is revived to be cleaned up.
+ * Process: threads say by enter which executor they belong to. One that dies stops in its next
+ *          call, all of its threads; its communicators neither come nor go, until it is revived to
+ *          be cleaned up.
  */
 #ifndef HSP_FAKENCCL_H
 #define HSP_FAKENCCL_H
@@ -38,12 +42,12 @@ struct hsp_fakenccl_work {
 };
 
 struct hsp_fakenccl {
-    /* As if newly loaded; no call may be under way. What is left is counted as misuse no more. */
+    /* As if newly loaded; no call may be under way. Leftovers are counted as misuse no more. */
     void (*reset)(uint64_t seed, int version);
     void (*enter)(int process); /* the calling thread belongs to it; 0 at first */
 
-    /* Faults; the @nth call (1: the next) of @name ("ncclSend"; NULL: any). One order of each kind at a time;
-     * @nth 0 takes it back. */
+    /* Faults; the @nth call (1: the next) of @name ("ncclSend"; NULL: any). One order of each kind
+     * at a time; @nth 0 takes it back. */
     void (*refuse)(const char *name, unsigned nth, int result);
     void (*hang)(const char *name, unsigned nth); /* until a communicator it is for is aborted */
     void (*die)(int process, unsigned nth); /* in its nth call, where polls in a row are one */
@@ -62,12 +66,13 @@ struct hsp_fakenccl {
     const char *(*misuse)(unsigned i); /* in words; NULL beyond the first 32 */
     /* Groups of calls given to a stream that is not NULL, and those of them that are done. */
     void (*work)(const void *stream, uint64_t *ret_given, uint64_t *ret_done);
-    /* Until reset such work is given to @submit instead, and what it reads and writes of its own member is told to
-     * @touch when it runs. */
+    /* Until reset such work is given to @submit instead, and its reads and writes of its own
+     * member are told to @touch when it runs. */
     void (*set_streams)(void (*submit)(void *stream, const struct hsp_fakenccl_work *w),
                         void (*touch)(const void *p, size_t bytes, bool write));
-    /* Of devices that judge work when it is given: what the next work of a stream will read and write of its own
-     * member, before it is submitted; the answer is where these bytes are for who does the work. */
+    /* Of devices that judge work when it is given: the next reads and writes of a stream's work of
+     * its own member, before it is submitted; the answer is where these bytes are for the thread
+     * that does the work. */
     void (*set_announce)(void *(*announce)(void *stream, const void *p, size_t bytes, bool write));
 };
 

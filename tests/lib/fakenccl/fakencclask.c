@@ -1,10 +1,11 @@
-/* What a test says and asks. */
+/* Defines the orders and questions of a test. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/fakenccl/fakencclint.h"
 
-/* A thread that its link has left behind may be in a call still: it comes out before the memory goes. */
+/* A thread that its link has left behind may be in a call still: it comes out before the memory
+ * goes. */
 static void empty(void)
 {
     memset(fake_test.dead, 0, sizeof fake_test.dead);

@@ -1,5 +1,5 @@
-/* Inside of the fake NCCL: fakenccl.c has its calls, fakencclask.c what a test says and asks,
- * fakencclwork.c what the calls do. */
+/* Shares the inside of the fake NCCL: fakenccl.c has its calls, fakencclask.c the orders and
+ * questions of a test, fakencclwork.c the work of the calls. */
 #ifndef HSP_FAKENCCLINT_H
 #define HSP_FAKENCCLINT_H
 #include <pthread.h>
@@ -41,7 +41,7 @@ struct meet {
     bool done;
 };
 
-/* What one group of calls gives to one communicator: begins when all of its operations are met. */
+/* The operations of one group of calls for one communicator: begins when all of them are met. */
 struct kernel {
     struct kernel *next;
     struct nccl_comm *c;

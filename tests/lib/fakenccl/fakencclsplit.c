@@ -1,4 +1,5 @@
-/* ncclCommSplit of the fake: what comes of it is there when all members have called, and put where they said. */
+/* Plays ncclCommSplit: the result is there when all members have called, and put where they
+ * said. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static struct parting *parting_of(struct clique *q, uint64_t number)
     return p;
 }
 
-/* Whether member @a comes before @b in what they become. */
+/* True when member @a comes before @b in their new communicator. */
 static bool before(const struct parting *p, int a, int b)
 {
     return p->key[a] != p->key[b] ? p->key[a] < p->key[b] : a < b;

@@ -1,4 +1,4 @@
-/* Operations: where members meet, and what happens then. */
+/* Does operations when their members have met. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +83,7 @@ bool fake_connected(const struct nccl_comm *c)
 bool fake_ready(struct kernel *k)
 {
     if (k->number > k->c->n_done) {
-        return false; /* a communicator does one thing at a time, whatever its streams */
+        return false; /* a communicator does one thing at a time, on any streams */
     }
     if (!k->here) {
         k->here = true;
@@ -119,7 +119,8 @@ static void put(enum nccl_type t, void *p, size_t i, double v)
     }
 }
 
-/* The sums of all members' elements from @first on, in ascending order, of fp32 and bf16 in fp32. */
+/* The sums of all members' elements from @first on, in ascending order, of fp32 and bf16 in
+ * fp32. */
 static void *sums(const struct meet *m, int n, size_t first, size_t count)
 {
     const struct op *o = m->of[0];

@@ -1,4 +1,4 @@
-/* See fakenvml.h. A pair of GPUs is below one PCI switch. */
+/* Answers NVML's calls. A pair of GPUs is below one PCI switch. */
 #include "tests/lib/fakenvml/fakenvml.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ static struct nvml_device device[HSP_FAKENVML_GPUS];
 static struct nvml_set the_set;
 static struct nvml_event event[EVENTS];
 static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* of events: who waits is another thread */
+    PTHREAD_MUTEX_INITIALIZER; /* of events: another thread waits for them */
 static unsigned n_devices, n_events, n_open;
 static bool broken;
 
@@ -99,7 +99,7 @@ static void obey(const char *line)
     }
 }
 
-/* What has been written to it since. */
+/* Reads the lines that have been added since. */
 static void read_script(void)
 {
     const char *path = getenv("HSPMD_FAKENVML");
@@ -283,7 +283,7 @@ enum nvml_result nvmlDeviceGetNvLinkRemoteDeviceType(struct nvml_device *d, unsi
     return lost(d);
 }
 
-/* ---- what a test says ---- */
+/* ---- orders of a test ---- */
 
 static void reset(unsigned n)
 {

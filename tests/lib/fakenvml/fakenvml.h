@@ -1,9 +1,9 @@
-/* libnvidia-ml.so.1 without GPUs: what a test says of them.
+/* Plays libnvidia-ml.so.1 without GPUs, as a test orders.
  *
  * Role: a shared object for tests, loaded as the library is (worker/probe/nvml.h); its one symbol
  *       beside the library's own is hsp_fakenvml.
- * In a program of its own a file does: $HSPMD_FAKENVML names it, of lines `gpu BUS`, `links A B N`, `xid GPU NUMBER`,
- * `uncorrected GPU COUNT`; what is added later happens then.
+ * In a program of its own a file does: $HSPMD_FAKENVML names it, of lines `gpu BUS`, `links A B N`,
+ * `xid GPU NUMBER`, `uncorrected GPU COUNT`; added lines happen when they are added.
  */
 #ifndef HSP_FAKENVML_H
 #define HSP_FAKENVML_H

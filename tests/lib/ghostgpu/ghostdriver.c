@@ -1,3 +1,3 @@
-/* What is asked for first: a driver. Nothing is called in it. */
+/* Stands for the driver, whose presence is asked for first. Nothing is called in it. */
 extern const int hsp_ghost_driver;
 const int hsp_ghost_driver = 1;

@@ -1,9 +1,9 @@
-/* A plugin whose GPUs are ghosts (tests/lib/ghost.h), for tests of whole programs on a machine
- * without any: this folder of the build is $HSPMD_PLUGINS and in LD_LIBRARY_PATH, where the driver
- * is asked for too. $HSP_GHOST_FAIL names a file: the backend that is opened next takes it away and
- * fails at as many pieces of work as it says. $HSP_GHOST_DELAY is the longest delay of a piece of
- * work, in microseconds: a slow GPU on any machine. $HSP_GHOST_UUID makes GPUs that NCCL is
- * offered: without it, it cannot be told which they are. */
+/* Makes a plugin whose GPUs are ghosts (tests/lib/ghost.h), for tests of whole programs on a
+ * machine without any: this folder of the build is $HSPMD_PLUGINS and in LD_LIBRARY_PATH, where the
+ * driver is asked for too. $HSP_GHOST_FAIL names a file: the backend that is opened next takes it
+ * away and fails at as many pieces of work as it says. $HSP_GHOST_DELAY is the longest delay of a
+ * piece of work, in microseconds: a slow GPU on any machine. $HSP_GHOST_UUID makes GPUs that NCCL
+ * is offered: without it, it cannot be told which they are. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Stands in for cuBLASLt's header: products of matrices and what describes them. Same names, values
- * and meaning as the library's; fakelt.c computes on the host, in fp64, and refuses what the library
- * refuses.
+/* Stands in for cuBLASLt's header: products of matrices and their descriptors. Same names, values
+ * and meaning as the library's; fakelt.c computes on the host, in fp64, and refuses the calls that
+ * the library refuses.
  */
 #ifndef HSP_CUBLASLT_H
 #define HSP_CUBLASLT_H

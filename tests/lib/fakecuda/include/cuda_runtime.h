@@ -1,9 +1,9 @@
-/* Stands in for the CUDA runtime's header: the part of it that worker/backend/cuda and worker/comm/nccl use, with
- * the same names, values and meaning (CUDA 12 and 13). What it does not have does not compile under
- * the fake, on purpose. Controls for tests: fakecuda.h.
+/* Stands in for the CUDA runtime's header: the part of it that worker/backend/cuda and
+ * worker/comm/nccl use, with the same names, values and meaning (CUDA 12 and 13). Calls of other
+ * functions do not compile under the fake, on purpose. Controls for tests: fakecuda.h.
  *
- * Stricter than the real one: no work on the default stream, a capture takes one stream (an event that it records or
- * waits for makes it invalid), device memory is not addressable by the host.
+ * Stricter than the real one: no work on the default stream, a capture takes one stream (an event
+ * that it records or waits for makes it invalid), device memory is not addressable by the host.
  */
 #ifndef HSP_CUDA_RUNTIME_H
 #define HSP_CUDA_RUNTIME_H

@@ -1,6 +1,7 @@
-/* The functions of worker/backend/cuda/tensor_core.cuh on the host: portable, one fiber a lane.
+/* Computes worker/backend/cuda/tensor_core.cuh on the host: portable, one fiber a lane.
  *
- * Numbers: sums of a product are made in ascending k in fp32; tensor cores may add in another order.
+ * Numbers: sums of a product are made in ascending k in fp32; tensor cores may add in another
+ * order.
  * Copies:  land as late as the instructions allow, when their group is waited for, or at once: a
  *          kernel must be right both ways.
  */
@@ -17,7 +18,8 @@
 
 #define HSP_TWIN_COPIES 256 /* copies of a thread on their way */
 
-/* Copies of one thread: [begin, open) in groups, ends[i] one behind the copies of the i-th group. */
+/* Copies of one thread: [begin, open) in groups, ends[i] one behind the copies of the i-th
+ * group. */
 struct hsp_twin_copies {
     struct {
         void *to;
