@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Every public function of a pure library, and of the shells that say what is damaged, absent or
-other than it was, that can allocate has been on the stack when an allocation failed
+"""Checks that every public function of a pure library, and of the shells that report damaged,
+absent or changed data, that can allocate has been on the stack when an allocation failed
 (tests/unit/oom).
 
 Public: declared in a header of a room of scripts/pure-rooms.txt or of SHELLS. A room's own are the
 functions of the state machines (hsp_ci_, hsp_ai_) and of a header "X_impl.h" or one that includes
 it. Can allocate: reaches malloc, an arena or the like over calls, taken addresses and tables in the
 machine code. On the stack: named by the addresses that the test programs left in PROGRAM.stacks;
-who is called at such an address counts too, for a last call leaves no frame. Exit: 0 all, 1 not, 77
-not judgeable."""
+a function called at such an address counts too, for a last call leaves no frame. Exit: 0 all, 1
+not, 77 not judgeable."""
 import glob
 import os
 import platform
@@ -51,7 +51,7 @@ def lines(*command):
 
 
 class Program:
-    """Who calls or names whom, and what is called just before each address."""
+    """Finds callers and takers of addresses, and the call just before each address."""
 
     def __init__(self, path):
         self.edges, self.called_before, self.owner = {}, {}, []

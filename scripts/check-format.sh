@@ -1,5 +1,6 @@
 #!/bin/sh
-# Every C file is as clang-format 14 writes it. `scripts/check-format.sh --fix` rewrites them.
+# Checks that every C file is as clang-format 14 writes it. `scripts/check-format.sh --fix`
+# rewrites.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 command -v clang-format >/dev/null 2>&1 || {

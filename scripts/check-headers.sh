@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every header compiles alone. HSPMD_BUILD: a configured build tree (for its compiler and flags).
+# Compiles every header alone. HSPMD_BUILD: a configured build tree (for its compiler and flags).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${HSPMD_BUILD:-build}

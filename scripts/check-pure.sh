@@ -1,8 +1,8 @@
 #!/bin/sh
-# Pure libraries do no I/O, read no clock, draw no randomness, know no sockets: every undefined
-# symbol of their archives must be ours, or stand in a list of harmless ones. An allow-list, so
-# that a call nobody thought of is found too.
-# Runs in a build tree (make check) or with HSPMD_BUILD set. Exit: 0 pure, 77 not judgeable, 1 not.
+# Checks that pure libraries do no I/O, read no clock, draw no randomness, know no sockets: every
+# undefined symbol of their archives must be ours, or stand in a list of harmless ones. An
+# allow-list, so that a call nobody thought of is found too. Runs in a build tree (make check) or
+# with HSPMD_BUILD set. Exit: 0 pure, 77 not judgeable, 1 not.
 set -u
 src=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 build=${HSPMD_BUILD:-$(pwd)}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Shares what `make install` gave among the packages, by name, so that a new file is in one of them without
-# being listed: debian/PACKAGE.install. Run in the source tree by debian/rules.
+# Shares the files of `make install` among the packages, by name, so that a new file is in one of
+# them without being listed: debian/PACKAGE.install. Run in the source tree by debian/rules.
 set -eu
 : >debian/not-installed
 for p in hspmdd hspmd-worker hspmdctl; do : >"debian/$p.install"; done
