@@ -177,7 +177,7 @@ static const struct hsp_cfg_field table[] = {
               "loss costs fewer than twice as many. 1: a loss costs no step; auto: as few as "
               "overhead and max_recompute allow"),
     F("recovery.overhead", F64, overhead, .dflt = "0.01", .min = 0.0001, .max = 1,
-      .help = "every: auto: part of the time that copies may take"),
+      .help = "every: auto: part of the time that hashes and copies may take"),
     F("recovery.max_recompute", F64, max_recompute, .dflt = "30", .min = 0, .max = 86400,
       .help = "every: auto: seconds of steps between such versions at most, whatever they cost"),
     F("checkpoint.path", STR, ckpt_path, .dflt = "/var/lib/hspmd-worker/ckpt",

@@ -61,6 +61,7 @@ static enum hsp_status start(struct hsp_agent_exec *x, struct hsp_err *err)
                                .heartbeat_ms = s->heartbeat_ms,
                                .audit_dir = s->cfg->audit_dir,
                                .kill_dir = s->setup->request->kill_dir,
+                               .bare_file = s->setup->request->bare_file,
                                .log_level =
                                    hsp_log_level_name((enum hsp_log_level)s->cfg->log_level),
                                .env = hsp_agent_env(s->setup, x->device),

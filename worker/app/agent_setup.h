@@ -38,6 +38,7 @@ struct hsp_agent_request { /* of the command line */
     size_t n_set;
     const char *set[HSP_AGENT_SETS]; /* "KEY=VALUE", borrowed */
     const char *kill_dir;            /* of executors, for tests (kill_point.h); NULL: none */
+    const char *bare_file;           /* the same (unprotected.h) */
 };
 
 struct hsp_agent_setup {

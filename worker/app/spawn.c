@@ -69,6 +69,9 @@ static void build(const struct hsp_spawn_opts *o, int fd, struct arguments *a)
     if (o->kill_dir != NULL) {
         add(a, "--kill-points", o->kill_dir);
     }
+    if (o->bare_file != NULL) {
+        add(a, "--unprotected", o->bare_file);
+    }
     add(a, "--log-level", o->log_level);
 }
 

@@ -28,6 +28,7 @@ struct hsp_spawn_opts { /* the executor's arguments; texts are borrowed */
     uint32_t threads, heartbeat_ms;
     const char *audit_dir; /* NULL or "": none */
     const char *kill_dir;  /* orders of tests (kill_point.h); NULL: none */
+    const char *bare_file; /* of tests (unprotected.h); NULL: none */
     const char *log_level;
     char *const *env;  /* its environment; NULL: ours */
     bool nccl_unknown; /* NCCL may have settings that are not in it */

@@ -53,7 +53,8 @@ static const struct option LONG[] = {
 #define X(letter, name, arg, help) {name, (arg)[0] ? required_argument : no_argument, NULL, letter},
     OPTIONS(X)
 #undef X
-        {"kill-points", required_argument, NULL, 'K'}, /* for tests: no help names it */
+        {"kill-points", required_argument, NULL, 'K'}, /* for tests: no help names these two */
+    {"unprotected", required_argument, NULL, 'U'},
     {NULL, 0, NULL, 0}};
 
 static void print_help(FILE *f)
@@ -198,6 +199,7 @@ static int read_options(int argc, char **argv, struct options *all)
             }
             break;
         case 'K': all->agent.kill_dir = optarg; break;
+        case 'U': all->agent.bare_file = optarg; break;
         case 'o': o->out = optarg; break;
         case 'm': o->metrics = optarg; break;
         case 'g': o->gradients = optarg; break;

@@ -48,6 +48,7 @@ struct hsp_written {
      * update of the step after the next one. NULL: not asked for (hashes_writes), or, of the one
      * before, not written by this engine. */
     const uint64_t *wrote, *wrote_before;
+    double hash_s; /* both took so long; of a device, which goes on behind the calls, next to 0 */
 };
 
 /* All optional. A status that is not HSP_OK ends the step with it. */
@@ -65,6 +66,9 @@ struct hsp_engine_hooks {
     /* Between products that are run before the first step, which may take seconds: whether to give
      * up. The opener's thread. NULL: never. */
     bool (*ended)(void *ctx);
+    /* Whether this step's update hashes nothing: hsp_written has no hashes then. Once a step, before
+     * the update; the thread of the compute queue. NULL: never. */
+    bool (*unhashed)(void *ctx);
     /* After every instruction (verification): instruction, micro-batch. The instruction's thread.
      * Of a device it is under way; hsp_engine_fetch waits for it. */
     enum hsp_status (*traced)(void *ctx, uint32_t instr, uint32_t micro, bool eval,

@@ -91,6 +91,8 @@ struct hsp_engine {
         struct hsp_hash_call *call; /* owned: of each state tensor */
         uint64_t *device, *host;    /* owned; the backend's: their hashes */
         bool done;                  /* in this step */
+        bool none;                  /* the same: hooks.unhashed said so */
+        int64_t ns;                 /* the same: its hashes took */
         uint64_t *wrote[2];         /* owned, as `host`: of versions, by parity; NULL: none */
         uint64_t wrote_at[2];       /* which versions, plus 1 */
     } reads;

@@ -63,23 +63,29 @@ static enum hsp_status hash_to(struct hsp_engine *e, uint64_t *host, struct hsp_
 {
     struct hsp_backend *b = e->o.backend;
     uint32_t n = e->b->n_state;
+    int64_t from = hsp_clock_ns();
     enum hsp_status st = b->hash(b, HSP_DEVQ_COMPUTE, e->reads.call, n, e->reads.device, err);
-    return st == HSP_OK
-               ? b->copy(b, HSP_DEVQ_COMPUTE, host, e->reads.device, (size_t)n * sizeof *host, err)
-               : st;
+    if (st == HSP_OK) {
+        st = b->copy(b, HSP_DEVQ_COMPUTE, host, e->reads.device, (size_t)n * sizeof *host, err);
+    }
+    e->reads.ns += hsp_clock_ns() - from;
+    return st;
 }
 
 enum hsp_status hsp_read_hash_after(struct hsp_engine *e, struct hsp_written *w,
                                     struct hsp_err *err)
 {
     size_t at = w->version % 2;
-    if (e->reads.wrote[at] == NULL) {
+    w->read = e->reads.none ? NULL : w->read;
+    if (e->reads.wrote[at] == NULL || e->reads.none) {
         return HSP_OK;
     }
     w->wrote = e->reads.wrote[at];
     w->wrote_before = e->reads.wrote_at[1 - at] == w->version ? e->reads.wrote[1 - at] : NULL;
     e->reads.wrote_at[at] = w->version + 1;
-    return hash_to(e, e->reads.wrote[at], err);
+    enum hsp_status st = hash_to(e, e->reads.wrote[at], err);
+    w->hash_s = (double)e->reads.ns * 1e-9;
+    return st;
 }
 
 enum hsp_status hsp_read_hash_before(struct hsp_engine *e, const struct hsp_piece *p,
@@ -89,5 +95,7 @@ enum hsp_status hsp_read_hash_before(struct hsp_engine *e, const struct hsp_piec
         return HSP_OK;
     }
     e->reads.done = true;
-    return hash_to(e, e->reads.host, err);
+    e->reads.ns = 0;
+    e->reads.none = e->o.hooks.unhashed != NULL && e->o.hooks.unhashed(e->o.hooks.ctx);
+    return e->reads.none ? HSP_OK : hash_to(e, e->reads.host, err);
 }

@@ -6,6 +6,7 @@
 #define BLIND    4    /* until the cost is known */
 #define ENOUGH   3    /* times that make a median */
 #define NEWEST   0.25 /* part of the newest cost in the smoothed one */
+#define ROOM     0.25 /* part of the overhead that hashes leave to due versions */
 #define FARTHEST 1000000
 
 static double median(const struct hsp_due_distance *d)
@@ -40,6 +41,11 @@ void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copi
     }
 }
 
+void hsp_due_distance_hashed(struct hsp_due_distance *d, double seconds)
+{
+    d->hash_s = d->hash_s > 0 ? d->hash_s + NEWEST * (seconds - d->hash_s) : seconds;
+}
+
 void hsp_due_distance_stable(struct hsp_due_distance *d)
 {
     if (median(d) > 0) {
@@ -57,7 +63,9 @@ uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d)
     if (!(alone > 0) || !d->known) {
         return BLIND;
     }
-    double least = ceil(d->cost_s / (d->overhead * alone)), most = floor(d->recompute_s / alone);
+    double left = d->overhead - d->hash_s / alone;
+    double room = left > d->overhead * ROOM ? left : d->overhead * ROOM;
+    double least = ceil(d->cost_s / (room * alone)), most = floor(d->recompute_s / alone);
     double n = least < most ? least : most;
     return n < 1 ? 1 : n < FARTHEST ? (uint64_t)n : FARTHEST;
 }

@@ -50,6 +50,7 @@ struct hsp_exec_env {
     uint64_t connect_ms;   /* for a mesh to stand */
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
     const char *kill_dir;  /* orders of tests (kill_point.h); NULL: none */
+    const char *bare_file; /* the same (unprotected.h) */
     atomic_uint writing;   /* checkpoints being written */
     struct hsp_disk_threads disks;
     uint32_t disk_ms; /* for a file system to answer; 0: HSP_DISK_MS */

@@ -23,6 +23,7 @@
 #include "worker/executor/epoch_twins.h"
 #include "worker/executor/kill_point.h"
 #include "worker/executor/step_log.h"
+#include "worker/executor/unprotected.h"
 
 #define CHANNEL_FINAL 0x7ffffff0u
 #define METRICS_MAX   ((size_t)1 << 31)
@@ -45,7 +46,33 @@ static enum hsp_status await_due(struct hsp_ex_epoch *e, uint64_t step, struct h
 static bool wishes(const struct hsp_ex_epoch *e, uint64_t step)
 {
     bool chooses = e->p->rank == 0 && !e->due.all && e->due.every == 0;
-    return chooses && hsp_due_distance_reached(&e->distance, step + 1 - e->due.newest);
+    return chooses && !hsp_unprotected((void *)(uintptr_t)e) &&
+           hsp_due_distance_reached(&e->distance, step + 1 - e->due.newest);
+}
+
+/* A step took @seconds. */
+static void measure(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    const double hash_s = e->dev.newest.hash_s;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (!hsp_unprotected(e)) {
+        hsp_due_distance_hashed(&e->distance, hash_s);
+        hsp_due_distance_step(&e->distance, seconds, e->due.pending, v->eval_tokens > 0);
+    }
+}
+
+/* @version is stable since vote @step. */
+static void note_stable(struct hsp_ex_epoch *e, uint64_t version, uint64_t step)
+{
+    hsp_due_distance_stable(&e->distance);
+    if (e->p->rank == 0 && !e->due.all && e->due.every == 0) {
+        hsp_log(e->env->log, HSP_LOG_DEBUG, "executor",
+                "version %" PRIu64 " of job %u is stable since vote %" PRIu64
+                ", the next one is due %" PRIu64 " steps behind it, for it costs %.3f s",
+                version, e->p->job, step, hsp_due_distance_choose(&e->distance),
+                e->distance.cost_s);
+    }
 }
 
 /* The samples of the step are read: a step gets no vote if a data file has changed
@@ -139,13 +166,13 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     e->vote_ns = now;
     uint32_t sequence =
         e->pkg.n_shorter > 0 ? hsp_engine_program(e->engine)->bind.data.sequence : 0;
-    hsp_due_distance_step(&e->distance, seconds, e->due.pending, v->eval_tokens > 0);
+    measure(e, v, seconds);
     note_due(e, v, flags, n, &stable);
     free(flags);
     hsp_epoch_trace_passed(e, v, all[0].flags);
     hsp_epoch_report_step(e, v, all, n, seconds, sequence);
     if (stable != HSP_NO_VERSION) { /* no recovery asks for the one before */
-        hsp_due_distance_stable(&e->distance);
+        note_stable(e, stable, v->step);
         hsp_segment_unseal(e->seg[1 - hsp_slot_of(&e->slots, e->seg, stable)]);
     }
     note_metrics(e, v, seconds, sequence);
@@ -212,6 +239,7 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
                                           .passed = passed,
                                           .sealed = sealed,
                                           .ended = hsp_epoch_is_over,
+                                          .unhashed = e->due.all ? NULL : hsp_unprotected,
                                           .traced = traces ? traced : NULL}};
     struct hsp_engine *engine = NULL;
     tell_arithmetic(e);

@@ -563,6 +563,7 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
         .connect_ms = CONNECT_MS,
         .audit_dir = o->audit_dir,
         .kill_dir = o->kill_dir,
+        .bare_file = o->bare_file,
         .chan = &x->chan,
         .data = hsp_data_cache_new(NULL),
         .log = o->log,

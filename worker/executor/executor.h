@@ -31,6 +31,7 @@ struct hsp_executor_opts {
     uint32_t heartbeat_ms;
     const char *audit_dir;        /* NULL: no audit */
     const char *kill_dir;         /* orders of tests (kill_point.h); NULL: none */
+    const char *bare_file;        /* of tests (unprotected.h); NULL: none */
     uint64_t gpu;                 /* hash of its identity (hsp_device_identity); 0: no GPU */
     bool nccl_unknown;            /* NCCL may have settings that are not in the environment */
     const char *nccl;             /* the library, for tests; NULL: libnccl.so.2 */

@@ -25,6 +25,7 @@ enum {
     BEAT,
     AUDIT,
     KILL,
+    BARE,
     TRANSPORT,
     GPU,
     NCCL,
@@ -43,6 +44,7 @@ static const struct option OPTIONS[] = {{"executor", required_argument, NULL, FD
                                         {"heartbeat-ms", required_argument, NULL, BEAT},
                                         {"audit", required_argument, NULL, AUDIT},
                                         {"kill-points", required_argument, NULL, KILL},
+                                        {"unprotected", required_argument, NULL, BARE},
                                         {"transport", required_argument, NULL, TRANSPORT},
                                         {"gpu", required_argument, NULL, GPU},
                                         {"nccl-settings", required_argument, NULL, NCCL},
@@ -50,9 +52,9 @@ static const struct option OPTIONS[] = {{"executor", required_argument, NULL, FD
                                         {NULL, 0, NULL, 0}};
 /* As the unit allows: three meshes an epoch, two epochs in a switch, shards, data files. */
 #define FILES 262144
-#define OPTIONAL                                                                          \
-    ((1u << ADVERTISE) | (1u << AUDIT) | (1u << KILL) | (1u << TRANSPORT) | (1u << GPU) | \
-     (1u << NCCL))
+#define OPTIONAL                                                                           \
+    ((1u << ADVERTISE) | (1u << AUDIT) | (1u << KILL) | (1u << BARE) | (1u << TRANSPORT) | \
+     (1u << GPU) | (1u << NCCL))
 
 static bool transport(const char *s, enum hsp_mesh_transport *ret)
 {
@@ -100,6 +102,7 @@ static bool take(int which, const char *s, struct hsp_executor_opts *o, enum hsp
         break;
     case AUDIT: o->audit_dir = s; break;
     case KILL: o->kill_dir = s; break;
+    case BARE: o->bare_file = s; break;
     case TRANSPORT: ok = transport(s, &o->transport); break;
     case GPU:
         ok = number(s, 0, 255, &n);

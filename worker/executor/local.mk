@@ -42,6 +42,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/step_ranges.c worker/executor/step_ranges.h \
   worker/executor/step_share.c worker/executor/step_share.h \
   worker/executor/twin_verdict.c worker/executor/twin_verdict.h \
+  worker/executor/unprotected.h \
   worker/executor/version_slots.c worker/executor/version_slots.h
 EXECUTOR_LIBS = worker/executor/libexecutor.a $(PROBE_LIBS) worker/comm/libncclcomm.a
 EXTRA_DIST += worker/executor/README.md

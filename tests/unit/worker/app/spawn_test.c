@@ -68,14 +68,15 @@ static int fake(int argc, char **argv)
     for (int fd = 3; fd < 64; fd++) {
         open_fds += fd != o.fd && fcntl(fd, F_GETFD) >= 0;
     }
-    int n =
-        snprintf(text, sizeof text, "%u %d %s %s %s %g %llu %u %u %d %s %s %s %d %d|%d %d %d %d %d",
-                 o.device, o.gpu_index, o.node, o.state_dir, o.listen, o.speed,
-                 (unsigned long long)o.mem_bytes, o.threads, o.heartbeat_ms, (int)level,
-                 o.advertise == NULL ? "-" : o.advertise, o.audit_dir == NULL ? "-" : o.audit_dir,
-                 o.kill_dir == NULL ? "-" : o.kill_dir, (int)o.transport, o.nccl_unknown, death,
-                 open_fds, getpgrp() == getpid(), sigismember(&mask, SIGTERM),
-                 signal(SIGUSR2, SIG_DFL) == SIG_DFL && signal(SIGTERM, SIG_DFL) == SIG_DFL);
+    int n = snprintf(text, sizeof text,
+                     "%u %d %s %s %s %g %llu %u %u %d %s %s %s %s %d %d|%d %d %d %d %d", o.device,
+                     o.gpu_index, o.node, o.state_dir, o.listen, o.speed,
+                     (unsigned long long)o.mem_bytes, o.threads, o.heartbeat_ms, (int)level,
+                     o.advertise == NULL ? "-" : o.advertise,
+                     o.audit_dir == NULL ? "-" : o.audit_dir, o.kill_dir == NULL ? "-" : o.kill_dir,
+                     o.bare_file == NULL ? "-" : o.bare_file, (int)o.transport, o.nccl_unknown,
+                     death, open_fds, getpgrp() == getpid(), sigismember(&mask, SIGTERM),
+                     signal(SIGUSR2, SIG_DFL) == SIG_DFL && signal(SIGTERM, SIG_DFL) == SIG_DFL);
     return write(o.fd, text, (size_t)n) == n ? 0 : 98;
 }
 
@@ -169,6 +170,7 @@ static void test_what_it_is_given(void **state)
     o.advertise = "10.0.0.9";
     o.audit_dir = "/tmp/audit";
     o.kill_dir = "/tmp/kills";
+    o.bare_file = "/tmp/bare";
     o.transport = "tcp";
     o.nccl_unknown = true;
     o.gpu_index = 5;
@@ -182,7 +184,7 @@ static void test_what_it_is_given(void **state)
     assert_string_equal(text, "exit 0");
     (void)snprintf(want, sizeof want,
                    "3 5 tells /tmp/a b 127.0.0.1 0.15 %llu 2 500 %d 10.0.0.9 /tmp/audit /tmp/kills "
-                   "2 1|%d 0 1 0 1",
+                   "/tmp/bare 2 1|%d 0 1 0 1",
                    (unsigned long long)o.mem_bytes, (int)HSP_LOG_WARN, SIGKILL);
     assert_string_equal(buf, want);
     (void)close(c.fd);

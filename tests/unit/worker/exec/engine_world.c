@@ -58,12 +58,20 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
     return HSP_OK;
 }
 
+static bool on_update(void *ctx)
+{
+    const struct ew_device *d = ctx;
+    return (d->unhashed >> d->sealed & 1) != 0;
+}
+
 static enum hsp_status on_sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
     struct ew_device *d = ctx;
     (void)err;
-    assert_true(w->queue == HSP_DEVQ_COMPUTE && w->ticket > 0 && w->read != NULL);
-    if (d->read != NULL) {
+    bool hashed = (d->unhashed >> (w->version - 1) & 1) == 0;
+    assert_true(w->queue == HSP_DEVQ_COMPUTE && w->ticket > 0);
+    assert_int_equal(w->read != NULL, hashed);
+    if (d->read != NULL && hashed) {
         assert_ok(d->backend->finish(d->backend, w->queue, w->ticket, err), err);
         memcpy(d->read, w->read, d->program->bind.n_state * sizeof *d->read);
     }
@@ -179,8 +187,11 @@ static void device_open(struct ew_device *d, const struct hsp_dataset *text, uin
     struct hsp_err err = {0};
     size_t bytes = (size_t)d->program->bind.state_bytes;
     d->steps = steps;
-    d->hooks = (struct hsp_engine_hooks){
-        .ctx = d, .before_vote = on_vote, .passed = on_passed, .sealed = on_sealed};
+    d->hooks = (struct hsp_engine_hooks){.ctx = d,
+                                         .before_vote = on_vote,
+                                         .passed = on_passed,
+                                         .sealed = on_sealed,
+                                         .unhashed = on_update};
     backend_open(&d->backend);
     d->state = aligned_alloc(64, bytes);
     assert_ok(d->backend->alloc(d->backend, HSP_MEM_DEVICE, bytes, &d->place, &err), &err);

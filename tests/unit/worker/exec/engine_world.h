@@ -34,6 +34,7 @@ struct ew_device {
     uint64_t passed;       /* votes */
     uint64_t abort_behind; /* so many votes; 0: never */
     uint32_t skip;         /* steps, as bits, whose loss is made none */
+    uint32_t unhashed;     /* the same, whose updates hash nothing */
     uint64_t *read;        /* hashes of what the last update read; NULL: not looked at */
     uint32_t record, cap;  /* asked for by the first vote: steps, spans */
     struct hsp_recording *recording;

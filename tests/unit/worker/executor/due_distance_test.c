@@ -1,3 +1,4 @@
+#include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 #include "worker/executor/due_distance.h"
 
@@ -113,6 +114,23 @@ static void the_median_of_steps_counts(void **state)
     assert_int_equal(hsp_due_distance_choose(&d), 5);
 }
 
+/* They take of the same overhead; a quarter of it is left to due versions. */
+static void hashes_of_steps_count(void **state)
+{
+    (void)state;
+    static const struct {
+        double hash_s;
+        uint64_t distance;
+    } cases[] = {{0, 80}, {0.001, 100}, {0.004, 319}, {1, 319}};
+    for (unsigned i = 0; i < HSP_ARRAY_LEN(cases); i++) {
+        struct hsp_due_distance d = {.overhead = 0.01, .recompute_s = 3600};
+        for (int k = 0; k < 3; k++) {
+            hsp_due_distance_hashed(&d, cases[i].hash_s);
+        }
+        assert_int_equal(settles_at(&d, 0.5, 0.398, 1), cases[i].distance);
+    }
+}
+
 HSP_TEST_FILE(due_distance_test)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +139,7 @@ HSP_TEST_FILE(due_distance_test)
         cmocka_unit_test(it_follows_what_changes),
         cmocka_unit_test(steps_without_a_copy_are_seen),
         cmocka_unit_test(the_median_of_steps_counts),
+        cmocka_unit_test(hashes_of_steps_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,23 @@
+/* Switches the protection of the state off while a file exists, so that tests can measure its cost.
+ *
+ * The option --unprotected FILE of hspmd-worker, which no help names, says which file. While FILE
+ * exists, rank 0 of a job with `recovery.every: auto` makes no version due, and updates hash
+ * nothing. Versions of the calendar of checkpoints, the first and the last one are due as ever. The
+ * steps meanwhile do not count for the distance of due versions.
+ *
+ * Purity: shell (looks for a file).
+ */
+#ifndef HSP_UNPROTECTED_H
+#define HSP_UNPROTECTED_H
+#include <stddef.h>
+#include <unistd.h>
+#include "worker/executor/epoch.h"
+
+/* Any thread. @epoch: a struct hsp_ex_epoch. */
+static inline bool hsp_unprotected(void *epoch)
+{
+    const struct hsp_exec_env *env = ((const struct hsp_ex_epoch *)epoch)->env;
+    return env->bare_file != NULL && access(env->bare_file, F_OK) == 0;
+}
+
+#endif
