@@ -2,6 +2,7 @@
 # Runs the claims (every executable file tests/claims/NAME, or those named) against a built tree
 # and prints a Markdown table from the JSON object in the last line of each.
 #   HSPMD_BUILD (default build), HSPMD_SEED, HSPMD_JOB, HSPMD_TEXT are passed on.
+#   HSPMD_TABLE: a file whose table takes the rows, such as tests/claims/README.md.
 # Exit 0 when every claim holds or cannot be judged here; 1 otherwise.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -24,7 +25,7 @@ for path; do
     n=$((n + 1))
     "$path" >"$out"
     rc=$?
-    python3 tests/claims/lib/row.py "$(basename "$path")" "$rc" "$out" || {
+    python3 tests/claims/lib/row.py "$(basename "$path")" "$rc" "$out" ${HSPMD_TABLE:+"$HSPMD_TABLE"} || {
         bad=1
         tail -n 30 "$out" | sed 's/^/    /' >&2
     }

@@ -177,6 +177,15 @@ class Rows(unittest.TestCase):
                                             "figures": {"x": 0.123456, "y": "a|b"}, "seed": 1,
                                             "seconds": 2.0}, **more))
 
+    def test_a_row_takes_its_place_in_the_table(self):
+        must = "| claim | what must hold |\n|---|---|\n| a | x |\n\n"
+        head = must + "| claim | holds | figures | seed | seconds |\n|---|---|---|---|---|\n"
+        table = head + "| a | yes | x 1 | 1 | 2 |\n| ab | yes | y 1 | 1 | 2 |\nend\n"
+        self.assertEqual(row.placed(table, "a", "| a | NO |"), head + "| a | NO |\n| ab | yes | y 1 | 1 | 2 |\nend\n")
+        self.assertEqual(row.placed(table, "b", "| b | NO |"),
+                         head + "| a | yes | x 1 | 1 | 2 |\n| ab | yes | y 1 | 1 | 2 |\n| b | NO |\nend\n")
+        self.assertEqual(row.placed(head, "a", "| a | NO |"), head + "| a | NO |\n")
+
     def test_a_report_becomes_a_row(self):
         self.assertEqual(row.row("c", 0, self.report()), ("| c | yes | x 0.1235, y a/b | 1 | 2 |", True))
         self.assertEqual(row.row("c", 77, self.report(holds=None))[1], None)
