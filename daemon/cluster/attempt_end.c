@@ -135,8 +135,8 @@ static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *w
     } else if (j->state == HSP_JOB_STARTING) {
         hsp_ci_job_move(c, j, HSP_JOB_PENDING);
     }
-    j->over_counts = how == FAILED;
-    if (how == FAILED) {
+    j->over_counts = how == FAILED && !was_switch;
+    if (j->over_counts) {
         hsp_ci_job_failure(c, j, why);
     }
     if (!hsp_job_terminal(j->state) && how != NOT_NEEDED) {

@@ -187,9 +187,13 @@ void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *wh
     }
     j->failures++;
     if (j->failures > c->cfg.max_failures) {
-        hsp_ci_job_end(
-            c, j, HSP_JOB_FAILED,
-            hsp_ci_printf(c, "%u attempts without progress, the last: %s", j->failures - 1, why));
+        const char *steps = j->passed > j->stable
+                                ? hsp_ci_printf(c, ": no version later than %llu became stable",
+                                                (unsigned long long)j->stable)
+                                : "";
+        hsp_ci_job_end(c, j, HSP_JOB_FAILED,
+                       hsp_ci_printf(c, "%u attempts without progress%s, the last: %s",
+                                     j->failures - 1, steps, why));
     } else if (j->failures > 2) {
         uint64_t pause = (uint64_t)c->cfg.backoff_ms
                          << (j->failures - 3 < 10 ? j->failures - 3 : 10);

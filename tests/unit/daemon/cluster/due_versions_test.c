@@ -1,5 +1,6 @@
 /* Where not every version is due, votes pass beyond the newest stable one: they are counted when they are made again,
  * and no state is said to be lost. */
+#include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 static void says_step(struct cw_world *w, uint64_t step, uint64_t ahead)
@@ -128,6 +129,93 @@ static void damage_before_the_epoch_is_over(void **state)
     cw_end(&w);
 }
 
+/* n2 comes, and fails each time that it is to take part. No version becomes stable meanwhile. */
+static void a_job_that_trains_does_not_end_by_switches(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    says_step(&w, 7, 0);
+    cw_hello(&w, 3, "n2", 0, 1);
+    w.c->nodes[2].dev[0].profile.gemm_fp32_flops = 9;
+    cw_uplink(&w, 3, 1e-4, 1e8);
+    uint32_t n_failed = 0;
+    for (uint64_t s = 8; s < 40000 && n_failed <= 2 * w.c->cfg.max_failures; s++) {
+        if (w.ticket != 0 && cw_job(&w, 1)->ticket == w.ticket) {
+            cw_plan(&w, 1);
+        }
+        if (cw_job(&w, 1)->att.epoch != 0) {
+            cw_msg(&w, 3,
+                   (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                                    .epoch = cw_job(&w, 1)->att.epoch,
+                                    .u.failed = {.job = 1,
+                                                 .fact = HSP_FACT_OTHER,
+                                                 .peer = HSP_MSG_RANKS,
+                                                 .reason = "it cannot"}});
+            n_failed++;
+        }
+        w.now += 1000;
+        for (uint32_t n = 1; n <= 3; n++) {
+            cw_msg(&w, n, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        }
+        says_step(&w, s, s - 7);
+        assert_true(hsp_ci_job_runs(cw_job(&w, 1)));
+    }
+    assert_true(n_failed > 2 * w.c->cfg.max_failures);
+    assert_int_equal(cw_job(&w, 1)->stable, 7);
+    cw_end(&w);
+}
+
+static void breaks(struct cw_world *w)
+{
+    cw_msg(w, 2,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = cw_job(w, 1)->cur.epoch,
+                            .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "it is silent"}});
+}
+
+/* Each epoch makes five steps, none of which outlives it. */
+static void a_job_ends_that_gets_no_stable_version(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    const struct hsp_job *j;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    says_step(&w, 7, 0);
+    for (uint32_t i = 0; i < w.c->cfg.max_failures; i++) {
+        uint64_t plan = cw_job(&w, 1)->cur.plan;
+        says_step(&w, 12, 5);
+        breaks(&w);
+        cw_sealed(&w, 0, plan, 7);
+        cw_sealed(&w, 1, plan, 7);
+        for (uint32_t s = 0; s < 10 && cw_job(&w, 1)->att.epoch == 0; s++) {
+            w.now += 1000;
+            for (uint32_t n = 1; n <= 2; n++) {
+                cw_msg(&w, n, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+                cw_msg(&w, n,
+                       (struct hsp_msg){.type = HSP_MSG_REACHED, .u.reached = {w.c->next_round}});
+            }
+            if (cw_job(&w, 1)->ticket != 0) {
+                cw_plan(&w, 1);
+            }
+        }
+        cw_ready(&w, 1, 0, 5);
+        cw_ready(&w, 1, 1, 5);
+        cw_pass(&w, 1, 7, cw_even, 2);
+        cw_let_go(&w, 1, 2);
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    }
+    says_step(&w, 12, 5);
+    breaks(&w);
+    j = cw_job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_FAILED);
+    assert_string_equal(j->reason, "30 attempts without progress: no version later than 7 became "
+                                   "stable, the last: n1/0: it is silent");
+    cw_end(&w);
+}
+
 /* An executor of the version before would wait for versions that never come. */
 static void all_or_none_know_that_few_versions_are_due(void **state)
 {
@@ -155,6 +243,8 @@ HSP_TEST_FILE(due_versions_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_beyond_the_stable_version_are_made_again),
         cmocka_unit_test(a_stable_version_that_is_gone_is_lost),
+        cmocka_unit_test(a_job_that_trains_does_not_end_by_switches),
+        cmocka_unit_test(a_job_ends_that_gets_no_stable_version),
         cmocka_unit_test(damage_between_due_versions_is_waited_for_by_nobody),
         cmocka_unit_test(damage_before_the_epoch_is_over),
         cmocka_unit_test(all_or_none_know_that_few_versions_are_due),
