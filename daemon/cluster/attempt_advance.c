@@ -12,6 +12,7 @@
 #include "daemon/cluster/keepers.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/learnt.h"
+#include "daemon/cluster/live_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
@@ -100,7 +101,10 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .trusted_network = e->trusted,
                                       .silent_ms = c->cfg.dead_ms,
                                       .share_notes = e->share_notes,
-                                      .due_every = e->due ? HSP_DUE_AUTO : 0}};
+                                      .due_every = e->due ? HSP_DUE_AUTO : 0,
+                                      .live = e->live,
+                                      .keeps = e->keeps,
+                                      .keep = e->keep}};
     hsp_ci_send(c, hsp_ci_node(c, e->peers[rank].device)->conn, &m);
     if (c->failed) {
         return;
@@ -234,6 +238,8 @@ static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
     e->share_notes = all_speak(c, e, e->n_peers, HSP_PROTO_NOTES);
     e->buckets = all_speak(c, e, e->n_ranks, HSP_PROTO_BUCKETS);
     e->due = all_speak(c, e, e->n_peers, HSP_PROTO_DUE);
+    e->live = all_speak(c, e, e->n_peers, HSP_PROTO_LIVE) &&
+              hsp_ci_replicated(&hsp_ci_plan(j, e->plan)->info, j->copies);
     e->old_name = old_name(c, j);
     e->phase = HSP_ATT_PREPARING;
     e->deadline_ms = c->now_ms + c->cfg.prepare_ms;

@@ -10,6 +10,7 @@
 #include "daemon/cluster/standing.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
+#include "daemon/cluster/live_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
@@ -164,6 +165,7 @@ void hsp_ci_attempt_begin(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
         c->failed = true;
         return;
     }
+    e.keeps = hsp_ci_keep_older(c, j, &e, &e.keep);
     (void)snprintf(e.cause, sizeof(e.cause), "%s", j->cause);
     if (e.data_tls && c->cfg.trusted != NULL) { /* in clear all networks are alike */
         (void)snprintf(e.trusted, sizeof(e.trusted), "%s", c->cfg.trusted);

@@ -252,9 +252,12 @@ struct hsp_cl_epoch {
     struct hsp_links links; /* of members and keepers, from GO on; 0: none, or unknown */
     /* From PREPARING on: what all of it are able to. An attempt that has not gone ends with this
      * process, or with an agent that is another one, so all its PREPAREs agree. */
-    bool share_notes;     /* its executors give each other the notes of steps (step_share.h) */
-    bool buckets;         /* their packages have the buckets of Reshards. Not stored */
-    bool due;             /* they know that not every version is due. Not stored */
+    bool share_notes; /* its executors give each other the notes of steps (step_share.h) */
+    bool buckets;     /* their packages have the buckets of Reshards. Not stored */
+    bool due;         /* they know that not every version is due. Not stored */
+    bool live;        /* at a loss they seal what they compute with. Not stored */
+    bool keeps;       /* version `keep` stays until `step` is stable. Not stored */
+    uint64_t keep;
     bool old_name;        /* its unfinished checkpoints have the names of protocol 14. Not stored */
     bool settled;         /* its first vote passed: older layouts are not needed */
     hsp_msec deadline_ms; /* of the phase, UINT64_MAX none */

@@ -3,6 +3,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
+#include "daemon/cluster/live_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/node_loss.h"
@@ -34,9 +35,12 @@ bool hsp_ci_seal_marked(struct hsp_cluster *c, struct hsp_job *j)
         struct hsp_job_mark *k = &j->marks[i];
         const struct hsp_cluster_node *n = &c->nodes[k->node];
         if ((k->seal == 1 || k->seal == 3) && n->conn != 0) {
-            struct hsp_msg m = {.type = HSP_MSG_SEAL, .epoch = j->seal_upto, .u.jobref.job = j->id};
+            const uint32_t more_ms = hsp_ci_seal_more_ms(j, k->node);
+            struct hsp_msg m = {.type = HSP_MSG_SEAL,
+                                .epoch = j->seal_upto,
+                                .u.jobref = {.job = j->id, .more_ms = more_ms}};
             hsp_ci_send(c, n->conn, &m);
-            k->seal_by_ms = k->seal == 1 ? c->now_ms + c->cfg.seal_ms : k->seal_by_ms;
+            k->seal_by_ms = k->seal == 1 ? c->now_ms + c->cfg.seal_ms + more_ms : k->seal_by_ms;
             k->seal = 2;
             hsp_ci_answer_by(c, k->seal_by_ms);
         }
@@ -62,7 +66,7 @@ void hsp_ci_seal_late(struct hsp_cluster *c, struct hsp_job *j)
                          hsp_ci_printf(c,
                                        "did not stop job %s within %u ms; its agent joins anew by "
                                        "itself, else see its log",
-                                       j->name, c->cfg.seal_ms));
+                                       j->name, c->cfg.seal_ms + hsp_ci_seal_more_ms(j, k->node)));
         hsp_ci_look_job(c, j);
     }
 }

@@ -35,6 +35,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/kept_state.c daemon/cluster/kept_state.h \
   daemon/cluster/learnt.c daemon/cluster/learnt.h \
   daemon/cluster/link_probe.c daemon/cluster/link_probe.h \
+  daemon/cluster/live_state.c daemon/cluster/live_state.h \
   daemon/cluster/lookup.c daemon/cluster/lookup.h \
   daemon/cluster/marks.c daemon/cluster/marks.h \
   daemon/cluster/may_say.c daemon/cluster/may_say.h \

@@ -152,15 +152,15 @@ bool hsp_ci_went_no_further(const struct hsp_cluster *c, const struct hsp_job *j
     return false;
 }
 
-static bool layout_whole(struct hsp_cluster *c, const struct hsp_job *j,
-                         const struct hsp_job_plan *p, uint64_t *ret_version)
+bool hsp_ci_whole_below(struct hsp_cluster *c, const struct hsp_job *j,
+                        const struct hsp_job_plan *p, uint64_t below, uint64_t *ret_version)
 {
     struct hsp_state_piece *held = hsp_ci_alloc(c, j->n_held, sizeof(*held));
     uint32_t n = 0;
     for (uint32_t i = 0; held != NULL && i < j->n_held; i++) {
         const struct hsp_state_piece *h = &j->held[i];
-        if (h->plan == p->plan && hsp_ci_holder(&p->info, h->rank) == h->device &&
-            hsp_ci_reachable(c, j, h)) {
+        if (h->plan == p->plan && h->version < below &&
+            hsp_ci_holder(&p->info, h->rank) == h->device && hsp_ci_reachable(c, j, h)) {
             held[n++] = *h;
         }
     }
@@ -208,7 +208,8 @@ enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, ui
                               uint64_t *ret_version)
 {
     for (uint32_t k = j->n_plans; k-- > 0;) {
-        if (!j->plans[k].started || !layout_whole(c, j, &j->plans[k], ret_version)) {
+        if (!j->plans[k].started ||
+            !hsp_ci_whole_below(c, j, &j->plans[k], UINT64_MAX, ret_version)) {
             continue;
         }
         *ret_plan = j->plans[k].plan;

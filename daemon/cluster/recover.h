@@ -32,6 +32,10 @@ void hsp_ci_disk_forget(struct hsp_job *j);
  * (holder, owner, version), which is sorted. False: none. */
 bool hsp_recover_version(const struct hsp_plan_info *info, struct hsp_state_piece *held, uint32_t n,
                          uint64_t *ret_version);
+/* The greatest version below @below that is whole in layout @p among reachable devices. False: none
+ * is. */
+bool hsp_ci_whole_below(struct hsp_cluster *c, const struct hsp_job *j,
+                        const struct hsp_job_plan *p, uint64_t below, uint64_t *ret_version);
 /* True when piece @p can be read: its node is connected, its executor is up or soon up, and its
  * device is free or leased to @j; its node is not cut off (apart.h). */
 bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,

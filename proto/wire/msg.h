@@ -445,6 +445,13 @@ struct hsp_m_prepare {
     bool share_notes;
     uint32_t due_every; /* distance of due versions (worker/executor/due.h); 0: each one */
     double due_overhead, due_recompute_s; /* AUTO: at most so much of the time; seconds of steps */
+    /* Each part of the state is at home on several nodes, and all of the epoch know what that is
+     * for: at a loss a member seals the version that it computes with (worker/executor/epoch_live.h). */
+    bool live;
+    /* Recover in the layout that has version `step`: version `keep` of it stays until that is
+     * stable, and versions that are neither go at START. False: nothing is said of older ones. */
+    bool keeps;
+    uint64_t keep;
 };
 struct hsp_m_ready {
     uint32_t job, device;
@@ -467,6 +474,8 @@ struct hsp_m_failed {
 };
 struct hsp_m_jobref { /* SEAL: every epoch up to `epoch`, on all devices of the node */
     uint32_t job;
+    uint32_t more_ms; /* that executors may take longer than to stop: they seal their state */
+#define HSP_SEAL_MORE_MS 50000 /* at most: one that waits for the end of an epoch beats a minute */
 };
 /* Begin the prepared epoch at version `step`; later versions of its layout are void. */
 struct hsp_m_start {

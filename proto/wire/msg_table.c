@@ -256,7 +256,10 @@ static const struct hsp_wire_field f_prepare[] = {
     {.name = "due_recompute_s",
      .type = HSP_F_F64,
      .offset = OFF(prepare, due_recompute_s),
-     .since = 17}};
+     .since = 17},
+    {.name = "live", .type = HSP_F_BOOL, .offset = OFF(prepare, live), .since = 18},
+    {.name = "keeps", .type = HSP_F_BOOL, .offset = OFF(prepare, keeps), .since = 18},
+    {.name = "keep", .type = HSP_F_U64, .offset = OFF(prepare, keep), .since = 18}};
 static const struct hsp_wire_field f_ready[] = {U32(ready, job),
                                                 U32MAX(ready, device, HSP_NODE_DEVICES - 1),
                                                 U64(ready, mem_bytes),
@@ -277,7 +280,12 @@ static const struct hsp_wire_field f_failed[] = {U32(failed, job),
                                                  U32MAX(failed, by, HSP_MSG_RANKS),
                                                  BOOL(failed, silent),
                                                  STR(failed, reason, HSP_TEXT_MAX)};
-static const struct hsp_wire_field f_jobref[] = {U32(jobref, job)};
+static const struct hsp_wire_field f_jobref[] = {U32(jobref, job),
+                                                 {.name = "more_ms",
+                                                  .type = HSP_F_U32,
+                                                  .offset = OFF(jobref, more_ms),
+                                                  .limit = HSP_SEAL_MORE_MS,
+                                                  .since = 18}};
 static const struct hsp_wire_field f_start[] = {
     U32(start, job), U32MAX(start, device, HSP_NODE_DEVICES - 1), U64(start, step)};
 static const struct hsp_wire_field f_started[] = {U32(started, job),

@@ -4,7 +4,7 @@
 
 const struct hsp_protocol hsp_protocol = {HSP_PROTO_OLDEST, HSP_PROTO_VERSION};
 
-/* "17", "14 to 17". */
+/* "18", "14 to 18". */
 static void range_text(uint32_t oldest, uint32_t newest, char *ret, size_t size)
 {
     if (oldest < newest) {

@@ -14,7 +14,7 @@
  * that they still speak, raised when something else changes. Tests compile protocol.c a second time
  * with other numbers, and link it instead of ours. */
 #ifndef HSP_PROTO_VERSION
-#define HSP_PROTO_VERSION 17
+#define HSP_PROTO_VERSION 18
 #define HSP_PROTO_OLDEST  14
 #endif
 
@@ -27,6 +27,7 @@
 #define HSP_PROTO_NOTES    16 /* notes of steps are shared (worker/executor/step_share.h) */
 #define HSP_PROTO_BUCKETS  17 /* bindings have buckets (proto/program/README.md) */
 #define HSP_PROTO_DUE      17 /* not every version is due (worker/executor/due.h) */
+#define HSP_PROTO_LIVE     18 /* survivors seal what they compute with (worker/executor/epoch_live.h) */
 
 struct hsp_protocol {
     uint8_t oldest, newest;

@@ -93,7 +93,7 @@ def test_executor_hangs(a, c):
 
 
 def test_seal(c):
-    c.send("seal", {"job": 3}, epoch=5)
+    c.send("seal", {"job": 3, "more_ms": 0}, epoch=5)
     _, epoch, m = c.expect("sealed")
     check(epoch == 5 and m["job"] == 3 and m["holdings"] == [], "sealed %r" % m)
 

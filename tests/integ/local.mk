@@ -9,7 +9,7 @@ TESTS += tests/integ/adopt.py
 next_programs = tests/integ/next/hspmdd tests/integ/next/hspmdctl tests/integ/next/hspmd-worker
 check_PROGRAMS += $(next_programs)
 tests/integ/versions.log: $(next_programs)
-NEXT_CPPFLAGS = $(AM_CPPFLAGS) -DHSP_PROTO_VERSION=18 -DHSP_PROTO_OLDEST=14
+NEXT_CPPFLAGS = $(AM_CPPFLAGS) -DHSP_PROTO_VERSION=19 -DHSP_PROTO_OLDEST=14
 tests_integ_next_hspmdd_SOURCES = daemon/app/hspmdd.c proto/wire/protocol.c
 tests_integ_next_hspmdd_CPPFLAGS = $(NEXT_CPPFLAGS)
 tests_integ_next_hspmdd_LDADD = $(hspmdd_LDADD)

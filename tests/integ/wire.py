@@ -7,7 +7,7 @@ import struct
 import subprocess
 import time
 
-PROTOCOL, OLDEST = 17, 14
+PROTOCOL, OLDEST = 18, 14
 CLUSTER = "%032x" % 5  # of the coordinator that a test is
 TYPES = {"hello": 1, "welcome": 2, "fenced": 3, "heartbeat": 4, "seal": 12, "sealed": 13, "executor-dead": 16,
          "executor-up": 17, "leave": 26, "bye": 28, "parked": 39, "submit": 100, "status": 102,

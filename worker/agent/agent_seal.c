@@ -130,8 +130,10 @@ void hsp_ai_seal(struct hsp_agent *a, const struct hsp_msg *m)
         hsp_ai_log(a, 3, "more SEALs than jobs can be here: ignored");
         return;
     }
-    *s = (struct hsp_agent_seal){
-        .job = m->u.jobref.job, .epoch = m->epoch, .deadline_ms = a->now_ms + hsp_ai_seal_ms(a)};
+    *s =
+        (struct hsp_agent_seal){.job = m->u.jobref.job,
+                                .epoch = m->epoch,
+                                .deadline_ms = a->now_ms + hsp_ai_seal_ms(a) + m->u.jobref.more_ms};
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
         struct hsp_agent_device *d = &a->dev[i];
         if (d->state == HSP_EXEC_UP && d->run.job == s->job) {

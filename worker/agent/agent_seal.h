@@ -2,8 +2,8 @@
  *
  * Purity:  pure.
  * Example: SEAL(job 4) reaches a node where devices 0 and 1 work for job 4. Both are told, device 0
- *          answers, device 1 does not within seal_ms (obey.h) and is killed. After its end one scan
- *          lists the sealed segments, and SEALED goes to hspmdd.
+ *          answers, device 1 does not within seal_ms (obey.h) and the more_ms that SEAL allows, and
+ *          is killed. After its end one scan lists the sealed segments, and SEALED goes to hspmdd.
  */
 #ifndef HSP_AGENT_SEAL_H
 #define HSP_AGENT_SEAL_H

@@ -1,6 +1,8 @@
 /* Where not every version is due, votes pass beyond the newest stable one: they are counted when they are made again,
  * and no state is said to be lost. */
+#include "daemon/cluster/live_state.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 static void says_step(struct cw_world *w, uint64_t step, uint64_t ahead)
@@ -238,9 +240,149 @@ static void all_or_none_know_that_few_versions_are_due(void **state)
     }
 }
 
+/* What the last event had sent to connection @conn; NULL: no such message. */
+static const struct hsp_msg *sent(const struct cw_world *w, uint32_t conn, uint16_t type)
+{
+    const struct hsp_msg *found = NULL;
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        const struct hsp_action *a = &w->a.item[i];
+        found = a->msg != NULL && a->conn == conn && a->msg->type == type ? a->msg : found;
+    }
+    return found;
+}
+
+/* @node tells that it has these versions of layout 1; 0: nothing. */
+static void sealed(struct cw_world *w, uint32_t node, uint64_t one, uint64_t other)
+{
+    struct hsp_m_holding h[2] = {
+        {.job = 1, .plan = 1, .rank = node, .owner = node, .version = one},
+        {.job = 1, .plan = 1, .rank = node, .owner = node, .version = other}};
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_SEALED,
+                            .epoch = cw_job(w, 1)->seal_upto,
+                            .u.sealed = {.job = 1, .n_holdings = 1 + (other > 0), .holdings = h}});
+}
+
+static void breaks(struct cw_world *w)
+{
+    cw_msg(w, 2,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = cw_job(w, 1)->cur.epoch,
+                            .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "it is silent"}});
+}
+
+/* Both have version 8 of layout 1, node @node also the newer one: the job goes on from that, and version 8 stays. */
+static void a_version_that_a_survivor_sealed_is_kept(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    says_step(&w, 8, 0);
+    says_step(&w, 12, 4);
+    breaks(&w);
+    sealed(&w, 0, 8, 13);
+    sealed(&w, 1, 8, 0);
+    for (uint32_t n = 1; n <= 2; n++) {
+        cw_msg(&w, n,
+               (struct hsp_msg){.type = HSP_MSG_REACHED, .u.reached = {.round = w.c->next_round}});
+    }
+    const struct hsp_cl_epoch *e = &cw_job(&w, 1)->att;
+    assert_true(e->step == 13 && e->keeps && e->keep == 8);
+    const struct hsp_msg *m = sent(&w, 1, HSP_MSG_PREPARE);
+    assert_true(m != NULL && m->u.prepare.keeps && m->u.prepare.keep == 8);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    assert_null(cw_fact(&w, "state.lost"));
+    cw_pass(&w, 1, 13, cw_even, 2);
+    assert_int_equal(wc_steps_lost(&w), 0);
+    assert_int_equal(cw_job(&w, 1)->stable, 13);
+    cw_end(&w);
+}
+
+/* On both sides of a vote: no newer version is whole where each has a half, and none is kept. */
+static void halves_on_both_sides_of_a_vote(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+    cw_plan_in_halves(&w);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 0, cw_even, 2);
+    cw_let_go(&w, 1, 2);
+    says_step(&w, 8, 0);
+    says_step(&w, 12, 4);
+    breaks(&w);
+    sealed(&w, 0, 8, 13);
+    sealed(&w, 1, 8, 12);
+    for (uint32_t n = 1; n <= 2; n++) {
+        cw_msg(&w, n,
+               (struct hsp_msg){.type = HSP_MSG_REACHED, .u.reached = {.round = w.c->next_round}});
+    }
+    assert_int_equal(cw_job(&w, 1)->att.step, 8);
+    assert_false(cw_job(&w, 1)->att.keeps);
+    cw_end(&w);
+}
+
+static bool says_live(uint32_t protocol, bool halves)
+{
+    struct cw_world w;
+    uint32_t n = 0, live = 0;
+    cw_begin(&w, 2, 1);
+    w.c->nodes[1].protocol = protocol;
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+    if (halves) {
+        cw_plan_in_halves(&w);
+    } else {
+        cw_plan(&w, 1);
+    }
+    for (uint32_t i = 0; i < w.a.n; i++) {
+        if (w.a.item[i].type == HSP_ACT_PREPARE) {
+            live += w.a.item[i].msg->u.prepare.live;
+            n++;
+        }
+    }
+    assert_true(n == 2 && (live == 0 || live == 2));
+    cw_end(&w);
+    return live > 0;
+}
+
+/* Where each part is at home on two nodes, and all know what that is for. */
+static void who_seals_at_a_loss(void **state)
+{
+    (void)state;
+    assert_true(says_live(HSP_PROTO_LIVE, false));
+    assert_false(says_live(HSP_PROTO_LIVE - 1, false));
+    assert_false(says_live(HSP_PROTO_LIVE, true));
+}
+
+/* The more there is to copy, the longer a node may take to answer SEAL. */
+static void time_to_seal_grows_with_the_state(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    cw_job(&w, 1)->plans[0].info.mem_bytes[0] = UINT64_C(1) << 30;
+    breaks(&w);
+    assert_int_equal(sent(&w, 1, HSP_MSG_SEAL)->u.jobref.more_ms, 2097);
+    assert_int_equal(sent(&w, 2, HSP_MSG_SEAL)->u.jobref.more_ms, 0);
+    cw_job(&w, 1)->plans[0].info.mem_bytes[0] = UINT64_MAX;
+    assert_int_equal(hsp_ci_seal_more_ms(cw_job(&w, 1), 0), HSP_SEAL_MORE_MS);
+    assert_int_equal(hsp_ci_mark(w.c, (struct hsp_job *)cw_job(&w, 1), 0)->seal_by_ms,
+                     w.c->now_ms + w.c->cfg.seal_ms + 2097);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(due_versions_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_version_that_a_survivor_sealed_is_kept),
+        cmocka_unit_test(halves_on_both_sides_of_a_vote),
+        cmocka_unit_test(who_seals_at_a_loss),
+        cmocka_unit_test(time_to_seal_grows_with_the_state),
         cmocka_unit_test(steps_beyond_the_stable_version_are_made_again),
         cmocka_unit_test(a_stable_version_that_is_gone_is_lost),
         cmocka_unit_test(a_job_that_trains_does_not_end_by_switches),

@@ -336,7 +336,7 @@ static void test_other_version(void **state)
     close(fd);
     RUN_UNTIL(&s, s.n_close == 1);
     assert_err(&s.why, HSP_EVERSION,
-               "the program there speaks protocol 18, the program here protocol 14 to 17: upgrade "
+               "the program there speaks protocol 19, the program here protocol 14 to 18: upgrade "
                "the program here");
     assert_int_equal(s.n_frames, 0);
     shell_close(&s);

@@ -166,13 +166,13 @@ static void test_refuses(void **state)
 {
     (void)state;
     refuse(0, 'G', HSP_EPROTO, "frame magic 0x6d707347, want 0x6d707368");
-    refuse(5, 18, HSP_EPROTO, "a frame of protocol 18 to 17");
+    refuse(5, 19, HSP_EPROTO, "a frame of protocol 19 to 18");
     /* Before version 14 the byte was 0. */
     refuse_of(4, 13, 0, HSP_EVERSION,
-              "the program there speaks protocol 13, the program here protocol 14 to 17: upgrade "
+              "the program there speaks protocol 13, the program here protocol 14 to 18: upgrade "
               "the program there");
-    refuse_of(4, 19, 18, HSP_EVERSION,
-              "the program there speaks protocol 18 to 19, the program here protocol 14 to 17: "
+    refuse_of(4, 20, 19, HSP_EVERSION,
+              "the program there speaks protocol 19 to 20, the program here protocol 14 to 18: "
               "upgrade the program here");
     refuse(24, 101, HSP_ELIMIT, "frame body 101 bytes above limit 100");
     refuse(31, 0x80, HSP_ELIMIT, "frame blob 2147483651 bytes above limit 200");

@@ -234,8 +234,8 @@ static void said(uint8_t version, uint16_t type, const char *body, const char *r
     } else {
         assert_err(&err, type == 999 ? HSP_EVERSION : HSP_EPROTO, refused);
     }
-    if (st == HSP_OK && type == HSP_MSG_SEAL) {
-        assert_int_equal(m.u.jobref.job, 1);
+    if (st == HSP_OK && type == HSP_MSG_MEASURE) {
+        assert_int_equal(m.u.measure.echoes, 1);
     }
     hsp_arena_free(a);
 }
@@ -245,35 +245,36 @@ static void newer_senders(void **state)
 {
     (void)state;
     enum { OURS = HSP_PROTO_VERSION, NEWER = OURS + 1 };
-    static const char more[] = "{\"x\":{\"y\":[1,null]},\"job\":1,\"z\":\"\"}";
-    said(NEWER, HSP_MSG_SEAL, more, NULL);
-    said(OURS, HSP_MSG_SEAL, more, "seal.x: unknown field");
-    said(0, HSP_MSG_SEAL, more, "seal.x: unknown field");
+    static const char more[] = "{\"x\":{\"y\":[1,null]},\"echoes\":1,\"z\":\"\"}";
+    said(NEWER, HSP_MSG_MEASURE, more, NULL);
+    said(OURS, HSP_MSG_MEASURE, more, "measure.x: unknown field");
+    said(0, HSP_MSG_MEASURE, more, "measure.x: unknown field");
     said(NEWER, HSP_MSG_SEALED,
          "{\"job\":1,\"holdings\":[{\"job\":1,\"device\":0,\"plan\":\"1\",\"rank\":0,\"owner\":0,"
          "\"version\":\"2\",\"hash\":7}]}",
          NULL);
-    said(NEWER, HSP_MSG_SEAL, "{\"job\":1,\"job\":1}", "seal.job: given twice");
-    said(NEWER, HSP_MSG_SEAL, "{\"x\":1,\"job\":1,\"x\":1}", "seal.x: given twice");
-    said(NEWER, HSP_MSG_SEAL, "{\"x\":1}", "seal.job: missing");
-    said(NEWER, HSP_MSG_SEAL, "{\"job\":\"1\"}", "seal.job: not a 32-bit unsigned integer");
-    said(NEWER, HSP_MSG_SEAL, "{\"job\":1}x", "seal: 1 bytes behind the body");
+    said(NEWER, HSP_MSG_MEASURE, "{\"echoes\":1,\"echoes\":1}", "measure.echoes: given twice");
+    said(NEWER, HSP_MSG_MEASURE, "{\"x\":1,\"echoes\":1,\"x\":1}", "measure.x: given twice");
+    said(NEWER, HSP_MSG_MEASURE, "{\"x\":1}", "measure.echoes: missing");
+    said(NEWER, HSP_MSG_MEASURE, "{\"echoes\":\"1\"}",
+         "measure.echoes: not a 32-bit unsigned integer");
+    said(NEWER, HSP_MSG_MEASURE, "{\"echoes\":1}x", "measure: 1 bytes behind the body");
     said(NEWER, HSP_MSG_DEVICE_HEALTH, "{\"device\":1,\"health\":\"ill\",\"reason\":\"\"}",
          "device-health.health: unknown value");
     said(NEWER, 999, "{}", "unknown message type 999");
     /* as many as an object may have */
     struct hsp_buf b;
     hsp_buf_init(&b, 4096);
-    hsp_buf_puts(&b, "{\"job\":1");
+    hsp_buf_puts(&b, "{\"echoes\":1");
     for (uint32_t i = 0; i < HSP_WIRE_FIELDS; i++) {
         hsp_buf_printf(&b, ",\"f%u\":0", i);
     }
     size_t len = b.len;
     hsp_buf_puts(&b, "}");
-    said(NEWER, HSP_MSG_SEAL, hsp_buf_cstr(&b), NULL);
+    said(NEWER, HSP_MSG_MEASURE, hsp_buf_cstr(&b), NULL);
     b.len = len;
     hsp_buf_puts(&b, ",\"last\":0}");
-    said(NEWER, HSP_MSG_SEAL, hsp_buf_cstr(&b), "seal.last: unknown field");
+    said(NEWER, HSP_MSG_MEASURE, hsp_buf_cstr(&b), "measure.last: unknown field");
     hsp_buf_fini(&b);
 }
 
@@ -321,7 +322,7 @@ static void before(uint8_t since, struct hsp_msg m, const char *text, struct hsp
     hsp_buf_fini(&b);
 }
 
-static void senders_of_14_to_16(void **state)
+static void senders_of_14_to_17(void **state)
 {
     (void)state;
     struct hsp_arena *a = hsp_arena_new(64u << 20);
@@ -362,6 +363,15 @@ static void senders_of_14_to_16(void **state)
     before(17, m, ",\"due_every\":4,\"due_overhead\":0.5,\"due_recompute_s\":30", a, &back,
            "prepare.due_every: missing");
     assert_int_equal(back.u.prepare.due_every, 0);
+    m.u.prepare.live = m.u.prepare.keeps = true;
+    m.u.prepare.keep = 12;
+    before(18, m, ",\"live\":true,\"keeps\":true,\"keep\":\"12\"", a, &back,
+           "prepare.live: missing");
+    assert_false(back.u.prepare.live || back.u.prepare.keeps);
+    m = random_msg(HSP_MSG_SEAL, a);
+    m.u.jobref.more_ms = 700;
+    before(18, m, ",\"more_ms\":700", a, &back, "seal.more_ms: missing");
+    assert_int_equal(back.u.jobref.more_ms, 0);
     m = random_msg(HSP_MSG_STEP, a);
     m.u.step.ahead = 3;
     before(17, m, ",\"ahead\":\"3\"", a, &back, "step.ahead: missing");
@@ -560,7 +570,7 @@ HSP_TEST_FILE(msg_test)
                                        cmocka_unit_test(refused),
                                        cmocka_unit_test(newer_senders),
                                        cmocka_unit_test(older_senders),
-                                       cmocka_unit_test(senders_of_14_to_16),
+                                       cmocka_unit_test(senders_of_14_to_17),
                                        cmocka_unit_test(golden),
                                        cmocka_unit_test(framed),
                                        cmocka_unit_test(text_of_any_character),

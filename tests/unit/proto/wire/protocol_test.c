@@ -14,17 +14,17 @@ static void the_newest_that_both_speak(void **state)
     } c[] = {
         {14, 14, 14, NULL},
         {14, 15, 15, NULL},
-        {14, 17, 17, NULL},
-        {17, 18, 17, NULL},
-        {1, 255, 17, NULL},
+        {14, 18, 18, NULL},
+        {18, 19, 18, NULL},
+        {1, 255, 18, NULL},
         {12, 14, 14, NULL},
-        {13, 13, 0, "node a speaks protocol 13, hspmdd protocol 14 to 17: upgrade node a"},
-        {11, 13, 0, "node a speaks protocol 11 to 13, hspmdd protocol 14 to 17: upgrade node a"},
-        {0, 0, 0, "node a speaks protocol 0, hspmdd protocol 14 to 17: upgrade node a"},
-        {18, 18, 0, "node a speaks protocol 18, hspmdd protocol 14 to 17: upgrade hspmdd"},
-        {18, 19, 0, "node a speaks protocol 18 to 19, hspmdd protocol 14 to 17: upgrade hspmdd"},
+        {13, 13, 0, "node a speaks protocol 13, hspmdd protocol 14 to 18: upgrade node a"},
+        {11, 13, 0, "node a speaks protocol 11 to 13, hspmdd protocol 14 to 18: upgrade node a"},
+        {0, 0, 0, "node a speaks protocol 0, hspmdd protocol 14 to 18: upgrade node a"},
+        {19, 19, 0, "node a speaks protocol 19, hspmdd protocol 14 to 18: upgrade hspmdd"},
+        {19, 20, 0, "node a speaks protocol 19 to 20, hspmdd protocol 14 to 18: upgrade hspmdd"},
         {UINT32_MAX, UINT32_MAX, 0,
-         "node a speaks protocol 4294967295, hspmdd protocol 14 to 17: upgrade hspmdd"},
+         "node a speaks protocol 4294967295, hspmdd protocol 14 to 18: upgrade hspmdd"},
     };
     for (size_t i = 0; i < HSP_ARRAY_LEN(c); i++) {
         struct hsp_err err = {0};

@@ -87,6 +87,26 @@ static void seal_waits(void **state)
     hsp_agent_free(w.a);
 }
 
+/* hspmdd has said that the executors have much to seal. */
+static void seal_takes_longer(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_run_job(&w, 1, 4, 2);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 3, .u.jobref = {4, 2500}});
+    for (int i = 0; i < 7; i++) {
+        w.now += i < 6 ? 500 : 499;
+        aw_beats(&w);
+        assert_null(aw_find(&w, HSP_AACT_KILL));
+    }
+    w.now += 1;
+    aw_tick(&w);
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 1);
+    hsp_agent_free(w.a);
+}
+
 static void stop_and_release(void **state)
 {
     (void)state;
@@ -658,6 +678,7 @@ HSP_TEST_FILE(agent_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(executors_restart),
         cmocka_unit_test(seal_waits),
+        cmocka_unit_test(seal_takes_longer),
         cmocka_unit_test(a_second_drop_gives_no_time),
         cmocka_unit_test(each_drop_that_is_obeyed_gives_time),
         cmocka_unit_test(bounds_follow_the_one_of_silence),
