@@ -29,6 +29,7 @@
 #include "worker/executor/audit.h"
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_copies.h"
+#include "worker/executor/epoch_live.h"
 #include "worker/executor/epoch_memory.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_replicate.h"
@@ -213,6 +214,26 @@ static void void_from(struct hsp_ex_epoch *e, uint64_t version)
     }
 }
 
+static void unseal_other(struct hsp_state_segment *s, uint64_t version, uint64_t keep)
+{
+    uint64_t v = s != NULL ? hsp_segment_version(s) : HSP_NO_VERSION;
+    if (v != HSP_NO_VERSION && v != version && v != keep) {
+        hsp_segment_unseal(s);
+    }
+}
+
+/* A recovery begins with @version. Until that is stable the one that hspmdd names stays, and nothing
+ * else is in the way of @version: a survivor may have sealed a third one. */
+static void make_way(struct hsp_ex_epoch *e, uint64_t version)
+{
+    for (int slot = 0; e->p->mode == HSP_MODE_RECOVER && e->p->keeps && slot < 2; slot++) {
+        unseal_other(e->seg[slot], version, e->p->keep);
+        for (uint32_t i = 0; i < e->n_copies; i++) {
+            unseal_other(e->copies[i].seg[slot], version, e->p->keep);
+        }
+    }
+}
+
 /* Its program, and the memory it takes. */
 static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
@@ -366,6 +387,7 @@ static enum hsp_status get_state(struct hsp_ex_epoch *e, uint64_t version, struc
 {
     enum hsp_status st = HSP_OK;
     void_from(e, version + 1);
+    make_way(e, version);
     switch ((enum hsp_epoch_mode)e->p->mode) {
     case HSP_MODE_FRESH: return e->member ? make_fresh(e, err) : HSP_OK;
     case HSP_MODE_RESTORE: return !e->member ? HSP_OK : hsp_epoch_restore(e, version, err);
@@ -523,6 +545,7 @@ static void *run_thread(void *arg)
     }
     if (st != HSP_OK) {
         fail(e, st, &err);
+        hsp_epoch_live_seal(e, st);
     }
     return NULL;
 }

@@ -226,12 +226,14 @@ struct hsp_ex_epoch {
     int64_t
         vote_ns; /* the last vote, before it the begin of the first step; communication thread */
     struct hsp_due_distance distance; /* the same, of rank 0 */
-    bool unnoted; /* the same, of a keeper its run thread: a step could not be noted */
+    bool unnoted;    /* the same, of a keeper its run thread: a step could not be noted */
+    bool seals_live; /* the run thread is at it (epoch_live.h) */
 
     pthread_mutex_t lock;
     pthread_cond_t cond; /* its clock is the monotonic one */
     enum hsp_epoch_phase phase;
     bool cancelled;            /* by the control thread: stop */
+    bool saves;                /* because hspmdd has it sealed */
     bool lost;                 /* a peer broke */
     bool told;                 /* PEER_LOST was sent */
     struct hsp_mesh_loss loss; /* of it */
@@ -301,6 +303,15 @@ static inline bool hsp_epoch_is_cancelled(void *epoch)
     bool cancelled = e->cancelled;
     (void)pthread_mutex_unlock(&e->lock);
     return cancelled;
+}
+
+/* Whether it has been ended, and nobody wants what it has. */
+static inline bool hsp_epoch_is_stopped(struct hsp_ex_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool stopped = e->cancelled && !e->saves;
+    (void)pthread_mutex_unlock(&e->lock);
+    return stopped;
 }
 
 /* Clones @m and starts the run thread, which answers READY or PREPARE_FAILED. HSP_ENOMEM. */

@@ -261,6 +261,9 @@ static enum hsp_status copy(struct hsp_ex_epoch *e, const struct hsp_state_segme
     int64_t front = area - (uint8_t *)hsp_segment_map(s); /* of the area in the file */
     enum hsp_status st = HSP_OK;
     for (int64_t at = from, next; st == HSP_OK && at < end; at = next) {
+        if (e->seals_live && hsp_epoch_is_stopped(e)) {
+            return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended");
+        }
         next = (front + at) / piece * piece + piece - front;
         next = next < end ? next : end;
         uint8_t *to = to_device ? state + at : area + at;
@@ -317,8 +320,9 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
     enum hsp_status st = b->await(b, HSP_DEVQ_STATE, w.queue, w.ticket, err);
     if (st == HSP_OK) {
         st = copy(e, s, false, 0, hsp_segment_area_bytes(s), err);
+        enum hsp_status done = finish_queue(e, st == HSP_OK ? err : NULL);
+        st = st == HSP_OK ? done : st;
     }
-    st = st == HSP_OK ? finish_queue(e, err) : st;
     return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
 }
 

@@ -142,9 +142,8 @@ static void note_saved(struct hsp_ex_epoch *e, uint64_t version)
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* Seals @version, of which the update is done. @before: the one sealed last. */
-static enum hsp_status seal(struct hsp_ex_epoch *e, uint64_t version, uint64_t before,
-                            struct hsp_err *err)
+enum hsp_status hsp_epoch_seal_version(struct hsp_ex_epoch *e, uint64_t version, uint64_t before,
+                                       struct hsp_err *err)
 {
     int64_t begin = hsp_clock_ns();
     hsp_kill_point(e, HSP_KILL_SEAL_BEFORE, version);
@@ -176,7 +175,7 @@ enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *e
     e->sealing = todo;
     (void)pthread_mutex_unlock(&e->lock);
     if (todo) {
-        why.code = seal(e, version, before, &why);
+        why.code = hsp_epoch_seal_version(e, version, before, &why);
         (void)pthread_mutex_lock(&e->lock);
         e->sealed = why.code == HSP_OK ? version : e->sealed;
         e->unsealed = why;

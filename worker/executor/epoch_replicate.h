@@ -13,6 +13,10 @@
  * HSP_EDIGEST: the version it was made of is damaged; errors of a device. The first error of an
  * epoch is returned to every later caller too: nothing is sealed behind it. */
 enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *err);
+/* Seals @version, of which the update is done and which need not be due, by the same checks. @before:
+ * the newest sealed one. Errors as above; they are not noted. One caller at a time. */
+enum hsp_status hsp_epoch_seal_version(struct hsp_ex_epoch *e, uint64_t version, uint64_t before,
+                                       struct hsp_err *err);
 /* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch
  * has ended; else why the copies have. */
 enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,

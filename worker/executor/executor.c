@@ -80,11 +80,14 @@ static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e
     return hsp_epoch_close(e);
 }
 
-/* The same. The heir says the newest steps again: rank 0 may be lost, before it or this node has
- * found that out. */
+/* The same; the state may be sealed first (epoch_live.h). The heir says the newest steps again: rank
+ * 0 may be lost, before it or this node has found that out. */
 static struct hsp_ex_epoch *seal_epoch(struct executor *x, struct hsp_ex_epoch *e)
 {
     if (e != NULL) {
+        (void)pthread_mutex_lock(&e->lock);
+        e->saves = true;
+        (void)pthread_mutex_unlock(&e->lock);
         hsp_heartbeat_during(&x->beats, halt_epoch, e);
         hsp_epoch_say_again(e);
     }

@@ -15,6 +15,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/epoch_damage.c worker/executor/epoch_damage.h \
   worker/executor/epoch_device.c worker/executor/epoch_device.h \
   worker/executor/epoch_export.c worker/executor/epoch_export.h \
+  worker/executor/epoch_live.c worker/executor/epoch_live.h \
   worker/executor/epoch_memory.c worker/executor/epoch_memory.h \
   worker/executor/epoch_nccl.c worker/executor/epoch_nccl.h \
   worker/executor/epoch_replicate.c worker/executor/epoch_replicate.h \

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "tests/unit/worker/exec/engine_world.h"
+#include "worker/exec/lone_update.h"
 #include "worker/exec/state_init.h"
 #include "worker/state/box_hash.h"
 
@@ -255,6 +256,31 @@ static void a_passed_vote_is_kept(void **state)
     }
 }
 
+/* What stands behind the vote, and whether that needs another rank. */
+static void an_update_that_needs_others(void **state)
+{
+    (void)state;
+    struct tiny_spec s = ew_spec;
+    s.n_ranks = 2;
+    struct ew_world *w = ew_new(&s, 1);
+    struct hsp_program p = *w->d[0].program;
+    struct hsp_sched_entry e[16];
+    const struct hsp_sched *old = hsp_binding_train(&p.bind);
+    uint32_t n = old->n[HSP_QUEUE_COMM], moves = 0;
+    assert_true(n < 16 && hsp_update_is_lone(&p));
+    memcpy(e, old->e[HSP_QUEUE_COMM], n * sizeof *e);
+    for (uint32_t k = 0; k < n; k++) {
+        moves = p.tpl.instrs[p.tpl.pieces[e[k].piece].first].kind == HSP_I_RESHARD ? k : moves;
+    }
+    e[n] = e[moves];
+    p.bind.train.e[HSP_QUEUE_COMM] = e;
+    p.bind.train.n[HSP_QUEUE_COMM] = n + 1;
+    assert_false(hsp_update_is_lone(&p));
+    p.bind.train.n[HSP_QUEUE_COMM] = 0; /* no vote */
+    assert_false(hsp_update_is_lone(&p));
+    ew_free(w);
+}
+
 static void errors_name_the_place(void **state)
 {
     (void)state;
@@ -457,6 +483,7 @@ HSP_TEST_FILE(engine_test)
         cmocka_unit_test(what_an_update_reads_is_hashed),
         cmocka_unit_test(abort_ends_every_rank),
         cmocka_unit_test(a_passed_vote_is_kept),
+        cmocka_unit_test(an_update_that_needs_others),
         cmocka_unit_test(errors_name_the_place),
         cmocka_unit_test(warming_up_can_be_stopped),
         /* These choose for themselves. */

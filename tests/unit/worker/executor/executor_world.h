@@ -44,6 +44,7 @@ struct xw_world {
     uint64_t said_in;                /* that epoch */
     uint64_t sure;                   /* newest version said to be stable */
     uint32_t due_every;              /* as PREPARE says it; 0: each version is due */
+    bool live;                       /* PREPARE says that survivors seal what they compute with */
     uint64_t steps;                  /* of the job; 0: XW_STEPS */
     bool older_peers;                /* which do not give each other the notes of steps */
     struct hsp_digest cluster, born; /* whose the job is, and in which it began */
@@ -62,6 +63,7 @@ struct xw_epoch {
     uint32_t mode;
     uint64_t step;
     uint64_t void_from; /* least version that was given up, plus 1; 0: none was */
+    uint64_t keep; /* version that stays until `step` is stable, plus 1; 0: nothing is said of it */
     const struct hsp_epoch_plan *plan, *from;
     int n_peers;   /* devices 0 .. n_peers - 1 */
     int n_keepers; /* those behind the ranks; the ranks of the plan are on one node then */

@@ -13,6 +13,7 @@ executor_tests = \
   tests/unit/worker/executor/epoch_checkpoint_test \
   tests/unit/worker/executor/epoch_device_test \
   tests/unit/worker/executor/epoch_hand_over_test \
+  tests/unit/worker/executor/epoch_live_test \
   tests/unit/worker/executor/epoch_nccl_test \
   tests/unit/worker/executor/epoch_replicate_test \
   tests/unit/worker/executor/epoch_report_test \
@@ -47,6 +48,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/epoch_checkpoint_test.c \
   tests/unit/worker/executor/epoch_device_test.c \
   tests/unit/worker/executor/epoch_hand_over_test.c \
+  tests/unit/worker/executor/epoch_live_test.c \
   tests/unit/worker/executor/epoch_members.c tests/unit/worker/executor/epoch_members.h \
   tests/unit/worker/executor/epoch_nccl_test.c \
   tests/unit/worker/executor/epoch_replicate_test.c \

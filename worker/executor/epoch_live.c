@@ -1,0 +1,59 @@
+#include "worker/executor/epoch_live.h"
+
+#include <inttypes.h>
+
+#include "worker/executor/epoch_replicate.h"
+
+/* A peer is lost or has ended, or hspmdd has the epoch sealed, and nothing here is to blame. */
+static bool by_loss(struct hsp_ex_epoch *e, enum hsp_status st)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    enum hsp_status keeper = e->uncopied.code;
+    bool well = e->unsealed.code == HSP_OK && (keeper == HSP_OK || keeper == HSP_ECANCELED);
+    (void)pthread_mutex_unlock(&e->lock);
+    return well && (st == HSP_EPEER || st == HSP_ECANCELED) && !hsp_epoch_is_stopped(e);
+}
+
+/* Takes the right to seal. False: there is nothing to seal, or it would not be safe. */
+static bool begin(struct hsp_ex_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool whole = e->voted && e->written == e->passed + 1; /* no update is under way */
+    bool may = !e->due.all && !e->due.pending && !e->sealing && whole && e->written > e->sealed;
+    e->sealing = may;
+    (void)pthread_mutex_unlock(&e->lock);
+    return may;
+}
+
+static void end(struct hsp_ex_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->sealing = false;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+void hsp_epoch_live_seal(struct hsp_ex_epoch *e, enum hsp_status st)
+{
+    struct hsp_err err = {0};
+    if (!e->p->live || !e->member || e->engine == NULL || !hsp_engine_is_lone(e->engine) ||
+        !by_loss(e, st) || !begin(e)) {
+        return;
+    }
+    const uint64_t version = e->written;
+    e->seals_live = true;
+    int64_t from = hsp_clock_ns();
+    st = hsp_epoch_seal_version(e, version, e->sealed, &err);
+    end(e);
+    if (st == HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_INFO, "executor",
+                "epoch %" PRIu64 " of job %u has ended at version %" PRIu64 ", which is sealed "
+                "(%.3f ms)",
+                e->number, e->p->job, version, (double)(hsp_clock_ns() - from) * 1e-6);
+    } else if (st != HSP_ECANCELED) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                "epoch %" PRIu64 " of job %u has ended at version %" PRIu64
+                ", which cannot be sealed: %s; the job goes back to version %" PRIu64,
+                e->number, e->p->job, version, err.msg, e->sealed);
+    }
+}
