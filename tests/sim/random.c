@@ -640,7 +640,7 @@ static void report(struct sim *s)
 /* What has happened in all sequences. */
 struct sums {
     uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured, moves;
-    uint64_t forged, inherited, forgotten, fallbacks, damaged, cuts, relayed, given_up;
+    uint64_t forged, inherited, forgotten, fallbacks, damaged, cuts, relayed, given_up, live;
 };
 
 static void add(struct sums *sum, const struct sim *s)
@@ -651,6 +651,7 @@ static void add(struct sums *sum, const struct sim *s)
     sum->checks += s->checks.n_ended;
     sum->damaged += s->n_damaged;
     sum->given_up += s->n_given_up;
+    sum->live += s->n_live;
     sum->measured += s->checks.n_measured;
     sum->forged += s->forged;
     sum->inherited += s->inherited;
@@ -672,7 +673,7 @@ static bool conclude(const struct sums *sum, uint64_t n)
 {
     bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&
                  sum->measured >= n / 4 && sum->forged >= n && sum->damaged >= n / 20 &&
-                 sum->cuts >= n / 4 && sum->given_up >= n / 10;
+                 sum->cuts >= n / 4 && sum->given_up >= n / 10 && sum->live >= n / 10;
     if (n >= 300) { /* what is rare */
         tried = tried && sum->moves > 0 && sum->fallbacks > 0 && (sum->relayed > 0 || n < 1000) &&
                 sum->forgotten >= n / 300 && sum->inherited >= n / 30;
@@ -682,7 +683,7 @@ static bool conclude(const struct sums *sum, uint64_t n)
            "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu times from an older "
            "checkpoint, %llu that write elsewhere, %llu checks of %llu nodes, %llu forged "
            "messages, %llu names of dead nodes taken, %llu nodes forgotten, %llu pieces of state "
-           "found damaged, %llu versions given up, %llu pairs cut, "
+           "found damaged, %llu versions given up, %llu sealed at a loss, %llu pairs cut, "
            "%llu rows relayed%s\n",
            ok ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)sum->events,
            (unsigned long long)sum->commits, (unsigned long long)sum->failures,
@@ -692,8 +693,8 @@ static bool conclude(const struct sums *sum, uint64_t n)
            (unsigned long long)sum->measured, (unsigned long long)sum->forged,
            (unsigned long long)sum->inherited, (unsigned long long)sum->forgotten,
            (unsigned long long)sum->damaged, (unsigned long long)sum->given_up,
-           (unsigned long long)sum->cuts, (unsigned long long)sum->relayed,
-           tried || n < 100 ? "" : ": too few of them");
+           (unsigned long long)sum->live, (unsigned long long)sum->cuts,
+           (unsigned long long)sum->relayed, tried || n < 100 ? "" : ": too few of them");
     return ok;
 }
 

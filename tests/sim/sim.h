@@ -96,6 +96,8 @@ struct sim_run {
     uint32_t acks;        /* still to come */
     uint32_t broken;      /* a keeper lost peer broken - 1 while a switch was prepared */
     bool armed, voted_once, decisive;
+    bool live, keeps; /* as PREPARE says */
+    uint64_t keep;
     bool building;      /* its READY waits for more than connections */
     bool save;          /* CHECKPOINT has come */
     bool unwritten;     /* rank 0: its last try to write the final model failed */
@@ -316,6 +318,7 @@ struct sim {
     struct sim_ev *inbox;
     struct sim_job_truth job[SIM_JOBS + 1];
     uint64_t n_damaged; /* pieces found so */
+    uint64_t n_live;    /* versions that were sealed at a loss */
     uint32_t n_wrong;
     struct sim_wrong { /* versions that went wrong */
         uint32_t job;
@@ -483,6 +486,7 @@ enum sim_drop {
     SIM_DROP_SLOT,       /* of @owner: makes room for @version, the older of two goes */
     SIM_DROP_BELOW,      /* versions of @owner below @version */
     SIM_DROP_ABOVE,      /* versions above @version */
+    SIM_DROP_BUT,        /* versions other than @version and, in place of @owner, another one */
     SIM_DROP_PLANS_BELOW /* all of plans below @plan */
 };
 void sim_seg_drop(struct sim_exec *x, enum sim_drop how, uint32_t job, uint64_t plan,
@@ -511,6 +515,7 @@ void sim_x_told(struct sim *s, uint32_t x, uint64_t version);
 void sim_x_row(struct sim *s, uint32_t x, const struct sim_data *d);
 /* simstep.c */
 void sim_x_step(struct sim *s, uint32_t x);
+uint64_t sim_x_lineage(const struct sim_run *r); /* of the version behind its step */
 /* After the last step: goes on in the next epoch, when rank 0 cannot write the final model and this
  * executor is armed. */
 void sim_x_leave(struct sim *s, uint32_t x);

@@ -86,6 +86,9 @@ static void begin_next(struct sim_exec *e, const struct hsp_msg *m)
                                .n_keepers = p->n_keepers,
                                .conn = 1u << p->rank,
                                .due = {.ckpt_every = p->checkpoint_every, .steps = p->steps},
+                               .live = p->live,
+                               .keeps = p->keeps,
+                               .keep = p->keep,
                                .confirmed = UINT64_MAX};
     e->next.n_cuts = p->n_cuts;
     for (uint32_t i = 0; i < p->n_cuts; i++) {
@@ -346,6 +349,9 @@ void sim_x_begin(struct sim *s, uint32_t x, uint64_t epoch, uint64_t step)
     e->cur = e->next;
     memset(&e->next, 0, offsetof(struct sim_run, p));
     sim_seg_drop(e, SIM_DROP_ABOVE, e->cur.job, e->cur.plan, 0, step);
+    if (e->cur.mode == HSP_MODE_RECOVER && e->cur.keeps) {
+        sim_seg_drop(e, SIM_DROP_BUT, e->cur.job, e->cur.plan, (uint32_t)e->cur.keep, step);
+    }
     if (e->cur.mode != HSP_MODE_RECOVER) {
         sim_x_discard(s, x, e->cur.job, e->cur.plan);
     }

@@ -28,6 +28,8 @@ void sim_seg_drop(struct sim_exec *x, enum sim_drop how, uint32_t job, uint64_t 
             hit = hit && g->plan == plan && g->owner == owner && g->version < version;
         } else if (how == SIM_DROP_ABOVE) {
             hit = hit && g->plan == plan && g->version > version;
+        } else if (how == SIM_DROP_BUT) {
+            hit = hit && g->plan == plan && g->version != version && g->version != owner;
         } else {
             hit = hit && g->plan < plan;
         }
@@ -141,6 +143,30 @@ void sim_x_replay(struct sim *s, uint32_t x, uint64_t epoch, uint32_t job)
     }
 }
 
+/* The epoch of @r ends by a loss: what it computes with is sealed, unless a due version may not be
+ * stable at others (worker/executor/epoch_live.h). */
+static void seal_live(struct sim *s, uint32_t x, const struct sim_run *r)
+{
+    bool runs = r->phase >= SIM_COPYING && r->phase <= SIM_UPDATE && r->voted_once;
+    if (!runs || !r->live || r->due.all || r->due.pending) {
+        return;
+    }
+    struct sim_seg g = {.job = r->job,
+                        .rank = r->rank,
+                        .owner = r->rank,
+                        .plan = r->plan,
+                        .version = r->step,
+                        .lineage = r->lineage};
+    if (r->phase == SIM_UPDATE) { /* its vote has passed */
+        g.version++;
+        g.lineage = sim_x_lineage(r);
+    }
+    if (g.version > r->due.newest) {
+        sim_seg_put(s, &s->exec[x], g);
+        s->n_live++;
+    }
+}
+
 /* Rank @peer of @r is lost, as @d says; NULL: by its own connection, which has ended. */
 static void lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t peer, bool before,
                       const struct sim_data *d)
@@ -166,6 +192,9 @@ static void lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t pee
         tell_mesh(s, x, &r->p, r->rank, on);
     }
     break_mesh(s, x, &r->p, r->epoch, r->job, r->rank);
+    if (!before) {
+        seal_live(s, x, r);
+    }
     if (before) {
         memset(r, 0, offsetof(struct sim_run, p));
     } else {
@@ -239,6 +268,7 @@ static void seal(struct sim *s, uint32_t x, uint32_t job, uint64_t upto)
 {
     struct sim_exec *e = &s->exec[x];
     if (e->cur.job == job && e->cur.epoch <= upto) {
+        seal_live(s, x, &e->cur);
         sim_x_clear(s, x, &e->cur, true);
         e->token++;
         e->prev_epoch = 0;

@@ -231,12 +231,17 @@ static void send_vote(struct sim *s, uint32_t x)
     }
 }
 
+uint64_t sim_x_lineage(const struct sim_run *r)
+{
+    return hsp_mix64(r->lineage ^ hsp_mix64(r->plan * 1000003 + r->step + 1)) | 1;
+}
+
 static void updated(struct sim *s, uint32_t x)
 {
     struct sim_exec *e = &s->exec[x];
     struct sim_run *r = &e->cur;
+    r->lineage = sim_x_lineage(r);
     r->step++;
-    r->lineage = hsp_mix64(r->lineage ^ hsp_mix64(r->plan * 1000003 + r->step)) | 1;
     if (r->step != r->due.newest) { /* nobody compares it */
         sim_x_step(s, x);
         return;
