@@ -18,27 +18,36 @@ static void since_checkpoint(uint32_t every_steps, char *ret, size_t size)
 }
 
 /* Of a loss that leaves all state somewhere: back to the newest version that was due, or the one
- * before while its copies are made. */
-static void since_due(const struct hsp_job_spec *job, char *ret, size_t cap)
+ * before while its copies are made. @live: survivors seal what they compute with, mostly
+ * (worker/executor/epoch_live.h). */
+static void since_due(const struct hsp_job_spec *job, bool live, char *ret, size_t cap)
 {
+    char back[64];
+    if (job->every > 1) {
+        hsp_str_printf(back, sizeof(back), "up to %" PRIu64 " steps", 2 * (uint64_t)job->every - 1);
+    } else {
+        hsp_str_printf(back, sizeof(back), "the steps of up to %.6g s", 2 * job->max_recompute_s);
+    }
     if (job->every == 1) {
         hsp_str_printf(ret, cap, "the step under way");
-    } else if (job->every > 1) {
-        hsp_str_printf(ret, cap, "up to %" PRIu64 " steps and the one under way",
-                       2 * (uint64_t)job->every - 1);
+    } else if (live) {
+        hsp_str_printf(ret, cap,
+                       "the step under way, and %s while a version is sealed or a vote has not "
+                       "reached all ranks",
+                       back);
     } else {
-        hsp_str_printf(ret, cap, "the steps of up to %.6g s", 2 * job->max_recompute_s);
+        hsp_str_printf(ret, cap, "%s%s", back, job->every > 1 ? " and the one under way" : "");
     }
 }
 
 void hsp_durability_text(const struct hsp_cost *c, const struct hsp_job_spec *job,
                          char ret[HSP_DURABILITY_BYTES])
 {
-    char since[96], due[64], spare[192] = "";
+    char since[96], due[192], spare[192] = "";
     const uint32_t copies = job->copies;
     uint32_t nodes = c->nodes < copies ? c->nodes : copies, keepers = copies - nodes;
     since_checkpoint(job->ckpt_every_steps, since, sizeof(since));
-    since_due(job, due, sizeof(due));
+    since_due(job, !c->copied && nodes >= 2 && keepers == 0, due, sizeof(due));
     if (keepers > 0) {
         hsp_str_printf(spare, sizeof(spare),
                        "; %" PRIu32

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """A job that seals each fifth version, on two devices, then on one with a keeper: executors and a
 node with all it has die, a node is drained, hspmdd is killed. Steps behind the newest version that was
-sealed are computed again, no more than were announced, with the same losses; a drain costs none."""
+sealed are computed again, no more than were announced, with the same losses; a drain costs none.
+Three replicas seal each eighth version: where executors and a node end between two of these, no step
+is computed again."""
 import json
 import os
 import shutil
@@ -10,8 +12,9 @@ import sys
 sys.dont_write_bytecode = True  # the source tree stays as it is
 sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
 from harness import *  # noqa: E402,F403
+from killpoints import KillCluster  # noqa: E402
 
-EVERY = 5
+EVERY, FAR = 5, 8
 
 
 def after(c, before, what):
@@ -77,6 +80,40 @@ def story(claim, text, job, devices, reference):
     return distance, lost
 
 
+def replicas_on(claim, job, n):
+    """A plan file: data parallel, each of @n ranks has the whole state."""
+    streams = [{"sequences": k, "micro_batches": 1, "stages": [{"layers": job["model"]["layers"], "ranks": [r]}]}
+               for r, k in enumerate(parts(job["train"]["global_batch"], [1] * n))]
+    return write_plan(claim, {"ranks": n, "streams": streams}, "replicas-on-%d" % n)
+
+
+def replicas(claim, text, job, reference):
+    """Ends come right before the vote in front of a due version: the one before is stable then."""
+    job = dict(job, resources={"min": 1, "max": 3}, recovery={"every": FAR})
+    steps = job["train"]["steps"]
+    path = write_job(claim, job, "due", text, [replicas_on(claim, job, n) for n in (3, 2, 1)])
+    with KillCluster(claim, "replicas") as c:
+        c.start_workers([0.9, 0.9, 0.9])
+        c.submit(path)
+        for rank, who in ((1, "executor"), (0, "executor"), (2, "agent"), (2, "executor")):
+            j = wait_for("three devices", lambda: (lambda j: j if j and j["state"] == "running" and
+                                                   len(j["devices"]) == 3 else None)(c.job("due")), 60)
+            c.order(rank, "vote.before", (j["step"] // FAR + 3) * FAR - 2, who)
+            hit = wait_for("the end of rank %d" % rank, lambda: c.hit(rank), 60)
+            if who == "agent":
+                c.workers[hit.node].wait(30)
+                c.start_worker(hit.node, wait=False)
+            begun = wait_for("a recovery", lambda: [
+                e for e in c.events("due") if e["type"] == "switch.end" and int(e["epoch"]) > hit.epoch], 30)[0]
+            if int(begun["data"]["first_step"]) != hit.number or begun["data"].get("lost_steps", 0) != 0:
+                raise Failed("%s of rank %d at step %d: goes on from %s" % (who, rank, hit.number, begun["data"]))
+        c.wait_done("due", 120)
+        distance = loss_distance(reference, c.metrics("due"), steps)
+        whole(claim, c, steps)
+    shutil.rmtree(os.path.join(claim.dir, "out", "due"))
+    return distance
+
+
 def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
@@ -86,8 +123,9 @@ def body(claim):
     job["recovery"] = {"every": EVERY}
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
     told = [story(claim, text, job, devices, reference) for devices in (2, 1)]
-    return all(distance <= 1e-9 and lost > 0 for distance, lost in told), {
-        "loss": max(d for d, _ in told), "lost_steps": sum(n for _, n in told)}
+    none = replicas(claim, text, job, reference)
+    return max(none, *(d for d, _ in told)) <= 1e-9 and sum(n for _, n in told) > 0, {
+        "loss": max(none, *(d for d, _ in told)), "lost_steps": sum(n for _, n in told)}
 
 
 Claim("due").run(body)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph_build.h"
+#include "daemon/planner/durability.h"
 #include "daemon/planner/annotations.h"
 #include "daemon/planner/cluster_file.h"
 #include "daemon/planner/lengths.h"
@@ -284,9 +285,35 @@ static void the_others_go_on_without_a_full_node(void **state)
     scene_free(&s);
 }
 
+/* What a loss costs, of replicas, of copies, and with fewer replicas than the job is to have copies. */
+static void replicas_cost_less(void **state)
+{
+    (void)state;
+    struct hsp_job_spec job = {.copies = 2, .every = 4, .max_recompute_s = 30};
+    char text[HSP_DURABILITY_BYTES];
+    hsp_durability_text(&(struct hsp_cost){.nodes = 2}, &job, text);
+    assert_non_null(strstr(
+        text, "as replicas; the loss of one of them costs the step under way, and up to 7 steps "
+              "while a version is sealed or a vote has not reached all ranks, of more"));
+    hsp_durability_text(&(struct hsp_cost){.nodes = 2, .copied = true}, &job, text);
+    assert_non_null(strstr(text, "costs up to 7 steps and the one under way, of more"));
+    job.copies = 3;
+    hsp_durability_text(&(struct hsp_cost){.nodes = 2}, &job, text);
+    assert_non_null(strstr(text, "costs up to 7 steps and the one under way, of more"));
+    job.copies = 2;
+    job.every = 1;
+    hsp_durability_text(&(struct hsp_cost){.nodes = 2}, &job, text);
+    assert_non_null(strstr(text, "costs the step under way, of more"));
+    job.every = 0;
+    hsp_durability_text(&(struct hsp_cost){.nodes = 2}, &job, text);
+    assert_non_null(strstr(
+        text, "costs the step under way, and the steps of up to 60 s while a version is sealed"));
+}
+
 HSP_TEST_FILE(state_room_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replicas_cost_less),
         cmocka_unit_test(plans_in_state_folders_match_brute_force),
         cmocka_unit_test(devices_of_a_node_share_its_folder),
         cmocka_unit_test(a_node_gets_as_many_blocks_as_its_folder_holds),
