@@ -18,10 +18,18 @@ static bool by_loss(struct hsp_ex_epoch *e, enum hsp_status st)
 static bool begin(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
-    bool whole = e->voted && e->written == e->passed + 1; /* no update is under way */
-    bool may = !e->due.all && !e->due.pending && !e->sealing && whole && e->written > e->sealed;
-    e->sealing = may;
+    const uint64_t version = e->written, due = e->due.newest;
+    bool pending = e->due.pending && !e->due.all;
+    bool whole = e->voted && version == e->passed + 1; /* no update is under way */
+    bool may = !e->due.all && !pending && !e->sealing && whole && version > e->sealed;
+    e->sealing = e->sealing || may;
     (void)pthread_mutex_unlock(&e->lock);
+    if (pending) {
+        hsp_log(e->env->log, HSP_LOG_INFO, "executor",
+                "epoch %" PRIu64 " of job %u has ended at version %" PRIu64
+                ", which is not sealed: version %" PRIu64 " is not known to be stable",
+                e->number, e->p->job, version, due);
+    }
     return may;
 }
 
