@@ -112,8 +112,12 @@ static void test_an_update_is_finished(void **state)
 static void test_nothing_while_a_version_is_pending(void **state)
 {
     struct xw_world *w = *state;
-    struct both b = after(w, two, 4, "seal.after 4 executor 300");
-    assert_int_equal(w->stable, 6);
+    char log[4300];
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    struct both b = after(w, two, 4, "seal.after 4 executor 1000");
+    const char *why = "which is not sealed: version 4 is not known to be stable";
+    assert_int_equal(xw_lines_with(log, why), 1);
     assert_true(b.low == 0 && b.high == 4);
 }
 

@@ -115,6 +115,31 @@ static void test_a_twin_between_due_versions(void **state)
     between(*state, TWO, 1);
 }
 
+/* Whoever loses a peer seals what it computes with, but for a version that is known to be damaged. What the other one
+ * has sealed was made of its gradients, and is given up. */
+static void test_what_is_damaged_is_not_sealed_at_a_loss(void **state)
+{
+    struct dw_story s = dw_tell_story(*state);
+    s.w->live = true;
+    s.w->due_every = 1000;
+    dw_plan_harm(AT_READ, 1, 17, TWIN);
+    dw_begin(&s, TWO, 0);
+    dw_await_break(&s, 2);
+    assert_true(s.told.rank == 1 && s.told.version == 17 && s.void_from == 18);
+    for (int i = 0; i < 2; i++) {
+        xw_send_ref(s.w, i, HSP_MSG_SEAL, s.epoch);
+        dw_await_msg(&s, i, HSP_MSG_SEALED);
+    }
+    for (uint64_t version = 1; version <= 19; version++) {
+        assert_null(dw_open_piece(s.w->ex[1].state_dir, TWO, 1, version));
+        struct hsp_state_segment *other = dw_open_piece(s.w->ex[0].state_dir, TWO, 0, version);
+        assert_true(other == NULL || version == 18);
+        (void)hsp_segment_close(other);
+    }
+    assert_int_equal(dw_recover(&s, TWO), 0);
+    dw_end_story(&s);
+}
+
 /* A bit flips behind the update, before its version is hashed for the seal. */
 static void test_a_part_that_is_not_what_was_written(void **state)
 {
@@ -340,6 +365,8 @@ HSP_TEST_FILE(executor_live_test)
         cmocka_unit_test_setup_teardown(test_a_part_of_a_pipeline, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_between_due_versions, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_twin_between_due_versions, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_damaged_is_not_sealed_at_a_loss, dw_setup,
+                                        dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_that_is_not_what_was_written, dw_setup,
                                         dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_twin_between_due_versions, dw_setup_device,
