@@ -68,7 +68,7 @@ def story(claim, text, job, devices, reference):
         hit(c, "a drain", lambda j: c.drain(trains_on(c, "devices")), 0)
         lost += hit(c, "the loss of another executor", lambda j: c.kill_executor(trains_on(c, "devices")), most)
         c.ctl("ckpt", "save", "due")
-        c.wait_done("due", 120)
+        c.wait_done("due", 300)
         distance = loss_distance(reference, c.metrics("due"), steps)
         whole(claim, c, steps)
         gone = [e for e in c.events("due") if e["type"] in ("state.lost", "metrics.gap", "ckpt.failed")]
@@ -107,7 +107,7 @@ def replicas(claim, text, job, reference):
                 e for e in c.events("due") if e["type"] == "switch.end" and int(e["epoch"]) > hit.epoch], 30)[0]
             if int(begun["data"]["first_step"]) != hit.number or begun["data"].get("lost_steps", 0) != 0:
                 raise Failed("%s of rank %d at step %d: goes on from %s" % (who, rank, hit.number, begun["data"]))
-        c.wait_done("due", 120)
+        c.wait_done("due", 300)
         distance = loss_distance(reference, c.metrics("due"), steps)
         whole(claim, c, steps)
     shutil.rmtree(os.path.join(claim.dir, "out", "due"))
