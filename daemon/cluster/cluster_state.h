@@ -258,6 +258,7 @@ struct hsp_cl_epoch {
     bool live;        /* at a loss they seal what they compute with. Not stored */
     bool keeps;       /* version `keep` stays until `step` is stable. Not stored */
     uint64_t keep;
+    uint64_t due_steps;   /* between its last two stable versions; 0: not known. Not stored */
     bool old_name;        /* its unfinished checkpoints have the names of protocol 14. Not stored */
     bool settled;         /* its first vote passed: older layouts are not needed */
     hsp_msec deadline_ms; /* of the phase, UINT64_MAX none */

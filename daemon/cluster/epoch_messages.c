@@ -256,6 +256,9 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     uint64_t stable = s->step > s->ahead ? s->step - s->ahead : 0;
     j->passed = s->step > j->passed ? s->step : j->passed;
     j->failures = stable > j->stable ? 0 : j->failures;
+    if (stable > j->stable && j->stable >= j->cur.step) {
+        j->cur.due_steps = stable - j->stable;
+    }
     j->stable = stable > j->stable ? stable : j->stable;
     if (!first) {
         return;

@@ -160,6 +160,23 @@ static void print_folders(struct hsp_ctl *ctl, const cJSON *j)
     }
 }
 
+/* The cost of a loss that leaves a copy of each part of the state, and the stable version. */
+static void print_again(FILE *out, const cJSON *j)
+{
+    if (!hsp_doc_has(j, "loss_costs")) {
+        return;
+    }
+    double above = hsp_doc_number(j, "steps_above_stable"), due = hsp_doc_number(j, "due_steps");
+    (void)fprintf(out,
+                  "\nrecovery: a loss that leaves a copy of each part costs %s; version %.0f is "
+                  "stable, %.0f step%s since",
+                  hsp_doc_text(j, "loss_costs"), hsp_doc_number(j, "stable_step"), above,
+                  above == 1 ? "" : "s");
+    if (hsp_doc_has(j, "due_steps")) {
+        (void)fprintf(out, "; %.0f step%s between stable versions", due, due == 1 ? "" : "s");
+    }
+}
+
 /* The transports between its executors. */
 static void print_transport(FILE *out, const cJSON *t)
 {
@@ -272,6 +289,7 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     if (hsp_doc_has(j, "durability")) {
         (void)fprintf(out, "\nstate: %s", hsp_doc_text(j, "durability"));
     }
+    print_again(out, j);
     print_folders(ctl, j);
     if (hsp_doc_has(j, "problem")) {
         (void)fprintf(out, "\nproblem: %s", hsp_doc_text(j, "problem"));

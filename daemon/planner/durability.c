@@ -17,10 +17,7 @@ static void since_checkpoint(uint32_t every_steps, char *ret, size_t size)
     }
 }
 
-/* Of a loss that leaves all state somewhere: back to the newest version that was due, or the one
- * before while its copies are made. @live: survivors seal what they compute with, mostly
- * (worker/executor/epoch_live.h). */
-static void since_due(const struct hsp_job_spec *job, bool live, char *ret, size_t cap)
+void hsp_durability_again(const struct hsp_job_spec *job, bool live, char *ret, size_t cap)
 {
     char back[64];
     if (job->every > 1) {
@@ -47,7 +44,7 @@ void hsp_durability_text(const struct hsp_cost *c, const struct hsp_job_spec *jo
     const uint32_t copies = job->copies;
     uint32_t nodes = c->nodes < copies ? c->nodes : copies, keepers = copies - nodes;
     since_checkpoint(job->ckpt_every_steps, since, sizeof(since));
-    since_due(job, !c->copied && nodes >= 2 && keepers == 0, due, sizeof(due));
+    hsp_durability_again(job, !c->copied && nodes >= 2 && keepers == 0, due, sizeof(due));
     if (keepers > 0) {
         hsp_str_printf(spare, sizeof(spare),
                        "; %" PRIu32

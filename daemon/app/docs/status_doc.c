@@ -19,6 +19,7 @@
 #include "daemon/cluster/paths.h"
 #include "daemon/cluster/progress.h"
 #include "daemon/cluster/spread.h"
+#include "daemon/planner/durability.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 #include "proto/program/corpus.h"
@@ -113,6 +114,23 @@ static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *
                        j->copies, s.min_nodes);
     }
     put_text(o, "durability", text);
+}
+
+/* The steps that are made again after a loss that leaves each part of the state somewhere. */
+static void put_again(cJSON *o, const struct hsp_job *core, const struct hsp_app_job *j,
+                      uint64_t step)
+{
+    char text[HSP_DURABILITY_BYTES];
+    if (!core->cur.settled || j == NULL || j->rec == NULL) {
+        return;
+    }
+    hsp_durability_again(j->rec->spec, core->cur.live, text, sizeof text);
+    put_text(o, "loss_costs", text);
+    put(o, "stable_step", (double)core->stable);
+    put(o, "steps_above_stable", step > core->stable ? (double)(step - core->stable) : 0);
+    if (core->cur.due_steps > 0) {
+        put(o, "due_steps", (double)core->cur.due_steps);
+    }
 }
 
 /* The bytes in state folders of the running layout, while they are known. */
@@ -302,6 +320,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     }
     put_data(o, core, j, hsp_app_job_step(a, core));
     put_spread(a, o, core);
+    put_again(o, core, j, hsp_app_job_step(a, core));
     put_folders(a, o, core);
     put_text(o, "checkpoint_path", core->checkpoint_path);
     (void)cJSON_AddBoolToObject(o, "checkpoint_shared", core->checkpoint_shared);

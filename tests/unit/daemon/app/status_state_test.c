@@ -27,7 +27,7 @@ static void bytes_in_state_folders(void **state)
     struct hsp_err err = {0};
     static struct hsp_app a;
     struct hsp_arena *arena = hsp_arena_new(64u << 20);
-    struct hsp_app_job told = {.id = 1, .rec = app_job("", 0, NULL)};
+    struct hsp_app_job told = {.id = 1, .rec = app_job("recovery: {every: 4}\n", 0, NULL)};
     struct hsp_plan_rec *made = NULL, *read = NULL;
     const struct hsp_epoch_plan *built;
     struct hsp_buf row;
@@ -43,14 +43,19 @@ static void bytes_in_state_folders(void **state)
     struct hsp_epoch_peer peers[3] = {
         {.device = device[0]}, {.device = device[1]}, {.device = device[2]}};
     struct hsp_job_plan plan = {.plan = 7, .info = {.n_ranks = 3, .keep_bytes = 12}};
-    struct hsp_job j = {.id = 1,
-                        .name = "j",
-                        .state = HSP_JOB_RUNNING,
-                        .data_path = (char[]){""},
-                        .checkpoint_path = (char[]){""},
-                        .n_plans = 1,
-                        .plans = &plan,
-                        .cur = {.epoch = 3, .plan = 7, .n_ranks = 3, .n_peers = 3, .peers = peers}};
+    struct hsp_job j = {
+        .id = 1,
+        .name = "j",
+        .state = HSP_JOB_RUNNING,
+        .data_path = (char[]){""},
+        .checkpoint_path = (char[]){""},
+        .n_plans = 1,
+        .plans = &plan,
+        .stable = 5,
+        .cur = {.epoch = 3, .plan = 7, .n_ranks = 3, .n_peers = 3, .peers = peers, .due_steps = 4}};
+    told.have_step = true;
+    told.step_epoch = 3;
+    told.step.step = 7;
     a.jobs = &told;
     a.n_jobs = 1;
     a.cluster->jobs[a.cluster->n_jobs++] = &j;
@@ -59,6 +64,7 @@ static void bytes_in_state_folders(void **state)
             assert_ok(hsp_plan_rec_build(read, 64u << 20, &built, &err), &err);
         }
         plan.info.n_keepers = i == 2;
+        j.cur.settled = i == 2;
         char *text = hsp_app_status(&a, "j");
         cJSON *all = cJSON_Parse(text);
         const cJSON *doc = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "jobs"), 0);
@@ -68,6 +74,14 @@ static void bytes_in_state_folders(void **state)
         assert_near(number(doc, "node_folder_bytes_max"), b == NULL ? -1 : (double)(b[0] + b[1]),
                     0);
         assert_near(number(doc, "keeper_bytes"), i == 2 ? 12 : -1, 0);
+        assert_near(number(doc, "stable_step"), i == 2 ? 5 : -1,
+                    0); /* once its first vote passed */
+        assert_near(number(doc, "steps_above_stable"), i == 2 ? 2 : -1, 0);
+        assert_near(number(doc, "due_steps"), i == 2 ? 4 : -1, 0);
+        const cJSON *costs = cJSON_GetObjectItemCaseSensitive(doc, "loss_costs");
+        assert_true((costs != NULL) == (i == 2));
+        assert_true(i < 2 ||
+                    strcmp(costs->valuestring, "up to 7 steps and the one under way") == 0);
         cJSON_Delete(all);
         cJSON_free(text);
     }

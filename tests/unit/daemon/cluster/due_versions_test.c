@@ -40,13 +40,16 @@ static void steps_beyond_the_stable_version_are_made_again(void **state)
     struct cw_world w;
     cw_begin(&w, 2, 1);
     cw_run_job(&w, 2);
+    says_step(&w, 4, 0);
     says_step(&w, 7, 0);
     says_step(&w, 12, 5);
     assert_int_equal(cw_job(&w, 1)->stable, 7);
+    assert_int_equal(cw_job(&w, 1)->cur.due_steps, 3);
     loses_a_peer(&w, 7);
     assert_null(cw_fact(&w, "state.lost"));
     cw_pass(&w, 1, 7, cw_even, 2);
     assert_int_equal(wc_steps_lost(&w), 5);
+    assert_int_equal(cw_job(&w, 1)->cur.due_steps, 0); /* of another epoch */
     says_step(&w, 8, 1); /* steps that were there before are no news of this epoch */
     loses_a_peer(&w, 7);
     cw_pass(&w, 1, 7, cw_even, 2);

@@ -116,6 +116,25 @@ static void status_says_what_lies_in_state_folders(void **state)
     free(t);
 }
 
+static void status_says_which_steps_a_loss_costs(void **state)
+{
+    (void)state;
+    char *t =
+        status_text("{\"jobs\": [{\"name\": \"j\", \"durability\": \"copies 2\", \"loss_costs\": "
+                    "\"the step under way\", \"stable_step\": 120, \"steps_above_stable\": 1}]}");
+    assert_non_null(
+        strstr(t, "\nstate: copies 2\nrecovery: a loss that leaves a copy of each part costs the "
+                  "step under way; version 120 is stable, 1 step since\n"));
+    free(t);
+    t = status_text(
+        "{\"jobs\": [{\"name\": \"j\", \"loss_costs\": \"up to 7 steps\", \"stable_step\": 120, "
+        "\"steps_above_stable\": 3, \"due_steps\": 4}]}");
+    assert_non_null(
+        strstr(t, "costs up to 7 steps; version 120 is stable, 3 steps since; 4 steps between "
+                  "stable versions\n"));
+    free(t);
+}
+
 static void status_says_who_is_ahead(void **state)
 {
     (void)state;
@@ -436,6 +455,7 @@ HSP_TEST_FILE(status_view_test)
         cmocka_unit_test(a_table_fits_its_terminal),
         cmocka_unit_test(status_says_where_the_state_is),
         cmocka_unit_test(status_says_what_lies_in_state_folders),
+        cmocka_unit_test(status_says_which_steps_a_loss_costs),
         cmocka_unit_test(status_says_who_is_ahead),
         cmocka_unit_test(status_says_what_waits_for_somebody),
         cmocka_unit_test(status_says_who_could_read_the_training),
