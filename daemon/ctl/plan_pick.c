@@ -115,8 +115,10 @@ enum hsp_status hsp_pick_plan(struct hsp_arena *arena, const struct hsp_loaded *
                               struct hsp_planned *ret, const char **ret_source, struct hsp_err *err)
 {
     const struct hsp_job_spec *job = l->job;
-    struct hsp_plan_options o = {
-        .max_devices = job->max, .copies = job->copies, .no_zero = how->no_zero};
+    struct hsp_plan_options o = {.max_devices = job->max,
+                                 .copies = job->copies,
+                                 .due = {job->every, job->overhead, job->max_recompute_s},
+                                 .no_zero = how->no_zero};
     struct hsp_plan *plan = NULL;
     enum hsp_status st = HSP_OK;
     if (how->cluster_path != NULL) {

@@ -45,11 +45,19 @@
 
 struct hsp_cost;
 
+/* Which versions are copied, by recovery of the job: one in @every; 0: as few as @overhead of the
+ * time pays for, but one in @max_recompute_s of steps. */
+struct hsp_due_rule {
+    uint32_t every;
+    double overhead, max_recompute_s;
+};
+
 struct hsp_price_in {
     const struct hsp_work *work;
     const struct hsp_cluster_desc *cluster;
     const struct hsp_train_spec *train;
-    uint32_t copies; /* nodes that shall hold each piece of state, 1 to HSP_COPIES_MAX */
+    uint32_t copies;         /* nodes that shall hold each piece of state, 1 to HSP_COPIES_MAX */
+    struct hsp_due_rule due; /* zeroed: each version */
     /* Of a pool's plan for the longest sequences on these devices, rank by device: the place of the
      * state under every plan. NULL: the plan's own. */
     const struct hsp_cost *homes;

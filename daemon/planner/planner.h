@@ -20,11 +20,12 @@
 #define HSP_MICRO_CAP 8
 
 struct hsp_plan_options {
-    const bool *excluded; /* by device of the cluster, or NULL: none */
-    uint32_t max_devices; /* 0: no bound */
-    uint32_t copies;      /* recovery.copies of the job, <= HSP_COPIES_MAX; 0: 1 */
-    bool no_zero;         /* never cut master and optimizer state over the streams */
-    uint32_t micro_cap;   /* 0: HSP_MICRO_CAP */
+    const bool *excluded;    /* by device of the cluster, or NULL: none */
+    uint32_t max_devices;    /* 0: no bound */
+    uint32_t copies;         /* recovery.copies of the job, <= HSP_COPIES_MAX; 0: 1 */
+    struct hsp_due_rule due; /* recovery of the job; zeroed: each version */
+    bool no_zero;            /* never cut master and optimizer state over the streams */
+    uint32_t micro_cap;      /* 0: HSP_MICRO_CAP */
     /* Of a pool's plan for the longest sequences: rank r is on device r. NULL: state is where the
      * plan has it. */
     const struct hsp_cost *homes;

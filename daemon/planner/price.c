@@ -454,9 +454,20 @@ static double bound_us(const struct hsp_price_in *in)
     return rate > 0 ? in->train->data.global_batch / rate : 0;
 }
 
-/* State without a replica on another node is sent to one in every step, while the next step
- * computes; a quarter of that time is counted for the links and the memory they share. */
-static double copy_us(const struct pricing *p)
+/* Of a step of @step_us, where a version costs @version_us. */
+static double due_us(const struct hsp_due_rule *due, double version_us, double step_us)
+{
+    if (due->every > 0 || !(due->overhead > 0)) {
+        return version_us / (due->every > 0 ? due->every : 1);
+    }
+    double most = fmax(1, due->max_recompute_s * 1e6 / step_us); /* steps */
+    return fmax(version_us / most, fmin(version_us, due->overhead * step_us));
+}
+
+/* State without a replica on another node is sent to one in every step whose version is due, while
+ * the next step computes; a quarter of that time is counted for links and memory, which are shared.
+ */
+static double copy_us(const struct pricing *p, double step_us)
 {
     double worst = 0;
     if (!needs_copies(p) || p->in->copies < 2) {
@@ -467,7 +478,7 @@ static double copy_us(const struct pricing *p)
         struct hsp_link_cost out = hsp_link_out(p->in->cluster, p->device[r]);
         worst = fmax(worst, version * (p->in->copies - 1) * out.us_per_byte);
     }
-    return worst / 4;
+    return due_us(&p->in->due, worst / 4, step_us);
 }
 
 /* Gradients come for parameters that a rank has and does not compute with, and it updates all it
@@ -497,9 +508,10 @@ static void finish(struct pricing *p)
         least = fmin(least, busy);
     }
     c->vote_us = c->n > 1 ? p->all.latency_us * (1 + log2(c->n)) : 0;
-    c->copy_us = copy_us(p);
     c->homes_us = homes_us(p);
-    c->step_us = c->stream_us + c->sync_us + c->vote_us + c->copy_us + c->homes_us;
+    c->step_us = c->stream_us + c->sync_us + c->vote_us + c->homes_us;
+    c->copy_us = copy_us(p, c->step_us);
+    c->step_us += c->copy_us;
     c->idle_us = c->step_us - least;
     c->bound_us = bound_us(p->in);
     c->nodes = hsp_count_nodes(p->in->cluster, p->device, c->n, p->in->copies);

@@ -114,11 +114,18 @@ static enum hsp_status choose_annotation(struct hsp_plan_question *q,
     return HSP_ENOENT;
 }
 
+static struct hsp_due_rule due_of(const struct hsp_plan_question *q)
+{
+    const struct hsp_job_spec *job = q->rec->spec;
+    return (struct hsp_due_rule){job->every, job->overhead, job->max_recompute_s};
+}
+
 static enum hsp_status choose(struct hsp_plan_question *q, struct choice *ret, struct hsp_err *err)
 {
     struct hsp_plan_options o = {.excluded = q->excluded,
                                  .max_devices = q->max_devices,
                                  .copies = q->copies,
+                                 .due = due_of(q),
                                  .cancel = &q->cancel};
     enum hsp_status st = ret->vain == 0 ? choose_annotation(q, &o, ret, err) : HSP_ENOENT;
     if (st == HSP_ENOENT) {
@@ -184,7 +191,7 @@ static double price_current(struct hsp_plan_question *q, const int64_t *offered,
     const struct hsp_plan_rec *cur = q->current;
     struct hsp_device_desc *dev = hsp_arena_array(q->arena, cur->n_ranks, sizeof *dev);
     struct hsp_cluster_desc c;
-    struct hsp_plan_options o = {.copies = q->copies, .cancel = &q->cancel};
+    struct hsp_plan_options o = {.copies = q->copies, .due = due_of(q), .cancel = &q->cancel};
     struct hsp_planned p;
     uint32_t rank, at;
     uint64_t need;

@@ -162,7 +162,7 @@ static double brute(struct scene *s, uint32_t mask, uint32_t *share, uint32_t at
     }
     struct hsp_plan p = {.n_ranks = m, .n_streams = m, .streams = streams};
     assert_ok(hsp_work_make(s->g, s->arena, &w, &err), &err);
-    struct hsp_price_in in = {&w, &s->c, &s->t, 1, NULL, NULL};
+    struct hsp_price_in in = {.work = &w, .cluster = &s->c, .train = &s->t, .copies = 1};
     assert_ok(hsp_price(&in, &p, device, s->arena, &cost, &err), &err);
     hsp_arena_rewind(s->arena, mark);
     return cost.step_us;
@@ -259,7 +259,7 @@ static void stages_pay_the_link_between_them(void **state)
     }
     struct hsp_stream line = {.sequences = 8, .micro_batches = 4, .n_stages = 3, .stages = stages};
     struct hsp_plan pipe = {.n_ranks = 3, .n_streams = 1, .streams = &line};
-    struct hsp_price_in in = {&w, &s.c, &s.t, 1, NULL, NULL};
+    struct hsp_price_in in = {.work = &w, .cluster = &s.c, .train = &s.t, .copies = 1};
     double bytes = 2 * 8 * w.layer[1].leaving;
     s.dev[0].uplink = (struct hsp_link_cost){2, 1e-9};
     s.dev[1].uplink = (struct hsp_link_cost){100, 1e-3};
@@ -459,7 +459,7 @@ static void a_price_is_the_sum_of_its_parts(void **state)
         {.sequences = 4, .micro_batches = 1, .n_stages = 1, .stages = &stages[1]}};
     struct hsp_plan plan = {
         .n_ranks = 2, .states_bucket = true, .n_streams = 2, .streams = streams};
-    struct hsp_price_in in = {&w, &s.c, &s.t, 1, NULL, NULL};
+    struct hsp_price_in in = {.work = &w, .cluster = &s.c, .train = &s.t, .copies = 1};
     assert_ok(hsp_price(&in, &plan, device, s.arena, &c, &err), &err);
     assert_near(c.rank[1].compute_us / c.rank[0].compute_us, 2, 1e-9);
     assert_near(c.rank[1].update_us / c.rank[0].update_us, 2, 1e-9);
@@ -528,7 +528,7 @@ static void many_groups_are_priced_at_once(void **state)
     struct hsp_stream line = {
         .sequences = GROUPS, .micro_batches = 1, .n_stages = 2, .stages = stages};
     struct hsp_plan plan = {.n_ranks = N, .n_streams = 1, .streams = &line};
-    struct hsp_price_in in = {&w, &s.c, &s.t, 1, NULL, NULL};
+    struct hsp_price_in in = {.work = &w, .cluster = &s.c, .train = &s.t, .copies = 1};
     clock_t begin = clock();
     assert_ok(hsp_price(&in, &plan, device, s.arena, &c, &err), &err);
     assert_true(clock() - begin < 2 * CLOCKS_PER_SEC);
@@ -593,6 +593,42 @@ static void copies_count_on_the_nodes_of_the_plan(void **state)
     assert_near(state_of_pipeline(&s, 3) / once, 2, 1e-6);
     s.dev[1].node = s.dev[0].node;
     assert_near(state_of_pipeline(&s, 2) / once, 1, 1e-6);
+    scene_free(&s);
+}
+
+/* Copies are made of due versions only: one in n, or so many as a part of the time pays for, and one
+ * in a while at least. */
+static void copies_of_due_versions_are_priced(void **state)
+{
+    (void)state;
+    struct scene s;
+    const double speed[2] = {1, 1};
+    scene_make(&s, 2, speed, 1, 2, 8);
+    uint32_t ranks[2] = {0, 1}, device[2] = {0, 1};
+    int64_t one = 1;
+    struct hsp_stage halves[2] = {{.layers = 1, .n = 1, .ranks = &ranks[0], .shares = &one},
+                                  {.layers = 1, .n = 1, .ranks = &ranks[1], .shares = &one}};
+    struct hsp_stream line = {.sequences = 8, .micro_batches = 4, .n_stages = 2, .stages = halves};
+    struct hsp_plan pipe = {.n_ranks = 2, .n_streams = 1, .streams = &line};
+    struct hsp_work work;
+    struct hsp_err err = {0};
+    struct hsp_cost each, c;
+    assert_ok(hsp_work_make(s.g, s.arena, &work, &err), &err);
+    struct hsp_price_in in = {.work = &work, .cluster = &s.c, .train = &s.t, .copies = 2};
+    assert_ok(hsp_price(&in, &pipe, device, s.arena, &each, &err), &err);
+    double rest = each.step_us - each.copy_us, bare = 0.01 * rest;
+    assert_true(each.copy_us > 0);
+    in.due.every = 4;
+    assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
+    assert_near(c.copy_us, each.copy_us / 4, 1e-6 * each.copy_us);
+    assert_near(c.step_us, rest + c.copy_us, 1e-6 * rest);
+    in.due = (struct hsp_due_rule){0, 0.01, 1e9};
+    assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
+    assert_near(c.copy_us, bare < each.copy_us ? bare : each.copy_us, 1e-6 * each.copy_us);
+    in.due.overhead = 1e-6; /* so few that each 10 steps have one */
+    in.due.max_recompute_s = 10 * rest / 1e6;
+    assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
+    assert_near(c.copy_us, each.copy_us / 10, 1e-6 * each.copy_us);
     scene_free(&s);
 }
 
@@ -712,6 +748,7 @@ HSP_TEST_FILE(planner_test)
         cmocka_unit_test(many_groups_are_priced_at_once),
         cmocka_unit_test(given_plans_are_priced_and_refused),
         cmocka_unit_test(copies_count_on_the_nodes_of_the_plan),
+        cmocka_unit_test(copies_of_due_versions_are_priced),
         cmocka_unit_test(a_plan_on_one_node_needs_no_room_for_copies),
     };
     return cmocka_run_group_tests_name("planner", tests, NULL, NULL);

@@ -78,7 +78,8 @@ static void price(struct brute *b, struct hsp_stream *streams, uint32_t n_stream
 {
     struct hsp_plan p = {.n_ranks = b->n, .n_streams = n_streams, .streams = streams};
     struct hsp_arena_position mark = hsp_arena_mark(b->s->arena);
-    struct hsp_price_in in = {&b->s->w, &b->s->c, &b->s->t, 1, NULL, NULL};
+    struct hsp_price_in in = {
+        .work = &b->s->w, .cluster = &b->s->c, .train = &b->s->t, .copies = 1};
     struct hsp_cost c;
     struct hsp_err err = {0};
     double room[DEVICES];

@@ -64,7 +64,7 @@ static struct hsp_timeline play(struct scene *x, uint8_t schedule, struct hsp_co
 {
     struct hsp_err err = {0};
     struct hsp_timeline t;
-    struct hsp_price_in in = {&x->w, &x->c, &x->t, 1, NULL, NULL};
+    struct hsp_price_in in = {.work = &x->w, .cluster = &x->c, .train = &x->t, .copies = 1};
     x->s.schedule = schedule;
     x->s.chunks = schedule == HSP_SCHED_INTERLEAVED ? 2 : 1;
     for (uint32_t i = 0; i < STAGES; i++) {
