@@ -150,11 +150,12 @@ struct hsp_backend {
      * *ret_done false: nothing was given, run one after the other. NULL: never. */
     enum hsp_status (*run_chain)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                  uint32_t n, bool *ret_done, struct hsp_err *err);
-    /* From @on to its end, run, run_many and run_chain of the queue give the device nothing. They
-     * make the queue's scratch as large as they need it, so that no step takes memory. Operands may
-     * hold anything. Between begin and end, which may come then, too, all calls are kept for their
-     * key and nothing is done, so that no step builds what it replays; what would take the place of
-     * another replay is not kept (*ret_replayed). NULL: scratch is none of the device's memory. */
+    /* From @on to its end, run, run_many, run_chain, accumulate, copy, fill and cells of the queue
+     * give the device nothing. The first three make the queue's scratch as large as they need it, so
+     * that no step takes memory. Operands may hold anything. Between begin and end, which may come
+     * then, too, all calls are kept for their key and nothing is done, so that no step builds what
+     * it replays; what would take the place of another replay is not kept (*ret_replayed). NULL:
+     * scratch is none of the device's memory. */
     enum hsp_status (*rehearse)(struct hsp_backend *b, enum hsp_devq q, bool on,
                                 struct hsp_err *err);
     /* dst += src (HSP_I_ACC), @n elements; @src of the same type or a narrower real one.

@@ -7,6 +7,7 @@
 #include "proto/program/pool.h"
 #include "worker/data/documents.h"
 #include "worker/exec/device_queue.h"
+#include "worker/exec/dry_transport.h"
 #include "worker/exec/engine_impl.h"
 #include "worker/exec/interp.h"
 #include "worker/exec/lone_update.h"
@@ -403,10 +404,12 @@ static enum hsp_status rehearse_steps(struct hsp_engine *e, struct hsp_err *err)
     if (e->o.backend->begin == NULL || e->corpus.start != NULL) {
         return HSP_OK;
     }
-    e->voted = true; /* updates, too */
+    e->dry = (struct hsp_comm){
+        .ops = &hsp_dry_ops, .rank = e->o.comm->rank, .n_ranks = e->o.comm->n_ranks};
+    e->voted = e->rehearses = true; /* updates, too */
     st = rehearse_step(e, false, err);
     st = st == HSP_OK && validates ? rehearse_step(e, true, err) : st;
-    e->voted = false;
+    e->voted = e->rehearses = false;
     return st;
 }
 

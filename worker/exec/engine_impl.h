@@ -107,6 +107,8 @@ struct hsp_engine {
     /* the running step; constant while the queues run */
     uint64_t step;
     bool eval;
+    bool rehearses; /* the backend does, and moves go by the dry transport */
+    struct hsp_comm dry;
     uint32_t warm_seqs; /* of a micro-batch, while products are made ready; else 0 */
     const struct hsp_sched *sched;
     struct hsp_sheet sheet;

@@ -5,6 +5,7 @@
 #include "worker/exec/engine.h"
 #include "worker/exec/engine_impl.h"
 #include "worker/exec/interp.h"
+#include "worker/exec/moves.h"
 #include "worker/exec/read_hash.h"
 #include "worker/exec/record.h"
 #include "worker/exec/replay.h"
@@ -147,6 +148,8 @@ enum hsp_status hsp_rehearse_piece(struct hsp_engine *e, const struct hsp_sched_
         const struct hsp_instr *i = &e->t->instrs[k];
         if (i->kind == HSP_I_STAT) { /* its place, and those behind it, depend on how many come */
             st = hsp_stat_note(e, q, (uint8_t)i->arg, HSP_F64, NULL, err);
+        } else if (i->kind == HSP_I_RESHARD) {
+            st = hsp_run_reshard(e, k, entry->micro, q, &n, err);
         }
     }
     return st;

@@ -2,6 +2,7 @@
 noinst_LIBRARIES += worker/exec/libexec.a
 worker_exec_libexec_a_SOURCES = \
   worker/exec/device_queue.c worker/exec/device_queue.h \
+  worker/exec/dry_transport.c worker/exec/dry_transport.h \
   worker/exec/engine.c worker/exec/engine.h \
   worker/exec/engine_impl.h \
   worker/exec/entry.c worker/exec/entry.h \

@@ -252,7 +252,7 @@ static void choose_comm(struct hsp_move_run *r)
     bool reached =
         direct != NULL && r->m->kind != HSP_MOVE_COPY &&
         (!direct->ops->reaches || direct->ops->reaches(direct, r->m->ranks, r->m->n_ranks));
-    r->comm = reached ? direct : r->e->o.comm;
+    r->comm = r->e->rehearses ? &r->e->dry : reached ? direct : r->e->o.comm;
     r->staged = r->e->o.backend->device && !reached;
 }
 

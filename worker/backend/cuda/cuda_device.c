@@ -264,7 +264,7 @@ static enum hsp_status cuda_accumulate(struct hsp_backend *b, enum hsp_devq q,
         st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s added to %s", hsp_dtype_name(src_type),
                          hsp_dtype_name(dst_type));
     }
-    if (st == HSP_OK && n <= 0) {
+    if (st == HSP_OK && (n <= 0 || only_rehearses(g, q))) {
         return HSP_OK;
     }
     if (st == HSP_OK) {
@@ -282,7 +282,7 @@ static enum hsp_status cuda_copy(struct hsp_backend *b, enum hsp_devq q, void *d
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
     enum hsp_status st = enter(g, q, err);
-    if (st == HSP_OK && bytes == 0) {
+    if (st == HSP_OK && (bytes == 0 || only_rehearses(g, q))) {
         return HSP_OK;
     }
     if (st == HSP_OK) {
@@ -301,7 +301,7 @@ static enum hsp_status cuda_fill(struct hsp_backend *b, enum hsp_devq q, enum hs
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
     enum hsp_status st = enter(g, q, err);
-    if (st == HSP_OK && n <= 0) {
+    if (st == HSP_OK && (n <= 0 || only_rehearses(g, q))) {
         return HSP_OK;
     }
     if (st == HSP_OK) {
@@ -328,7 +328,7 @@ static enum hsp_status cuda_cells(struct hsp_backend *b, enum hsp_devq q,
                          !hsp_box_inside(cell, &src->box))) {
         st = hsp_err_set(err, HSP_EINVAL, 0, "a cell that does not lie in both tensors");
     }
-    if (st == HSP_OK && hsp_box_empty(cell)) {
+    if (st == HSP_OK && (hsp_box_empty(cell) || only_rehearses(g, q))) {
         return HSP_OK;
     }
     if (st == HSP_OK) {

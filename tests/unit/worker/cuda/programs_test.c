@@ -113,6 +113,38 @@ static const char *const in_no_step[] = {"cudaMalloc",
                                          "cudaGraphExecUpdate"};
 static unsigned calls_before[HSP_ARRAY_LEN(in_no_step)], calls_then[HSP_ARRAY_LEN(in_no_step)];
 
+/* Memory that an engine asks its device for: before its first step, and before the last piece. */
+static struct device {
+    struct hsp_backend *b;
+    atomic_uint asked, before, then;
+} devices[3];
+static atomic_uint n_devices;
+static struct hsp_backend plain; /* the functions of a device */
+
+static struct device *device_of(const struct hsp_backend *b)
+{
+    uint32_t k = 0;
+    while (devices[k].b != b) {
+        k++;
+    }
+    return &devices[k];
+}
+
+static enum hsp_status counted_alloc(struct hsp_backend *b, enum hsp_mem mem, size_t bytes,
+                                     void **ret, struct hsp_err *err)
+{
+    atomic_fetch_add(&device_of(b)->asked, 1);
+    return plain.alloc(b, mem, bytes, ret, err);
+}
+
+static enum hsp_status counted_rehearse(struct hsp_backend *b, enum hsp_devq q, bool on,
+                                        struct hsp_err *err)
+{
+    struct device *d = device_of(b);
+    atomic_store(&d->before, atomic_load(&d->asked));
+    return plain.rehearse(b, q, on, err);
+}
+
 static enum hsp_status begin_of_a_step(struct hsp_backend *b, enum hsp_devq q,
                                        const struct hsp_digest *key, bool *ret_replayed,
                                        struct hsp_err *err)
@@ -121,6 +153,8 @@ static enum hsp_status begin_of_a_step(struct hsp_backend *b, enum hsp_devq q,
     if (((struct hsp_cuda *)b)->queue[q].rehearses) {
         return hsp_cuda_begin(b, q, key, ret_replayed, err);
     }
+    struct device *d = device_of(b);
+    atomic_store(&d->then, atomic_load(&d->asked));
     bool first = atomic_compare_exchange_strong(&warmed, &none, hsp_fake_usage().first_products);
     for (size_t i = 0; i < HSP_ARRAY_LEN(in_no_step); i++) {
         calls_then[i] = hsp_fake_calls(in_no_step[i]);
@@ -228,7 +262,13 @@ static enum hsp_status open_device(void *ctx, uint32_t rank, int threads, struct
     (void)threads;
     enum hsp_status st = hsp_backend_cuda_open(0, NULL, ret, err);
     if (st == HSP_OK) {
+        struct device *d = &devices[atomic_fetch_add(&n_devices, 1)];
+        d->b = *ret;
+        atomic_store(&d->asked, 0);
+        plain = **ret; /* the same of each */
         (*ret)->begin = begin_of_a_step;
+        (*ret)->alloc = counted_alloc;
+        (*ret)->rehearse = counted_rehearse;
         if (rehearses) {
             rehearse_all(*ret);
         }
@@ -290,6 +330,7 @@ static void compare(const struct hsp_model_spec *model, enum hsp_dtype dtype,
     hsp_fake_reset(&(struct hsp_fake_opts){.n_sms = 2, .memory_bytes = (size_t)1 << 28, .seed = 7});
     train(dir, path, NULL, &cpu);
     atomic_store(&warmed, 0);
+    atomic_store(&n_devices, 0);
     train(dir, path, fails != NULL ? open_reluctant : open_device, &device);
     if (hsp_fake_reports() > 0) {
         fail_msg("%u reports, the first: %s", hsp_fake_reports(), hsp_fake_report(0));
@@ -306,6 +347,13 @@ static void compare(const struct hsp_model_spec *model, enum hsp_dtype dtype,
         hsp_test_rmdir(dir);
         free(dir);
         return;
+    }
+    for (uint32_t k = 0; k < atomic_load(&n_devices); k++) {
+        struct device *d = &devices[k];
+        if (atomic_load(&d->then) != atomic_load(&d->before)) {
+            fail_msg("device %u of %s asks for memory %u times in steps", k, m.family,
+                     atomic_load(&d->then) - atomic_load(&d->before));
+        }
     }
     if (plan == ONE) { /* of several devices one may begin before another has warmed up */
         assert_true(atomic_load(&warmed) > 0);
