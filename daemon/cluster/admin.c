@@ -283,10 +283,7 @@ static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, s
               hsp_ci_printf(c, "node %s, which begins its checkpoints, is not connected", n->name));
         return;
     }
-    struct hsp_msg m = {.type = HSP_MSG_CHECKPOINT,
-                        .epoch = j->cur.epoch,
-                        .u.devref = {j->id, HSP_DEVICE_INDEX(j->cur.peers[0].device)}};
-    hsp_ci_send(c, n->conn, &m);
+    hsp_ci_checkpoint(c, j);
     told(c, a, "admin.checkpoint", j, NULL, "");
     reply(c, a, HSP_OK, j->id, "");
 }

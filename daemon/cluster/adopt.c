@@ -444,7 +444,7 @@ static void put_at_rest(struct hsp_job *j)
     j->state = HSP_JOB_PAUSED;
     j->reason[0] = '\0';
     j->unrecorded = false;
-    j->suspending = j->doubted = false;
+    j->suspending = j->ckpt_asked = j->doubted = false;
     j->ran_unknown = true; /* papers do not say it */
     j->ahead[0] = '\0';
     j->suspend_epoch = 0;

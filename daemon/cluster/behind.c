@@ -53,7 +53,7 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
         j->marks[i].seal = 0;
     }
     j->n_held = 0;
-    j->suspending = j->doubted = false;
+    j->suspending = j->ckpt_asked = j->doubted = false;
     j->ahead[0] = '\0';
     j->state_deadline_ms = 0;
     hsp_str_printf(

@@ -492,6 +492,7 @@ struct hsp_job {
     uint64_t stable;        /* greatest version known to be stable */
     uint64_t passed;        /* greatest version of the epoch with a vote that is known; no row */
     bool suspending;        /* by a checkpoint of suspend_from or later */
+    bool ckpt_asked;        /* such a checkpoint is wanted, and the job goes on; no row */
     uint64_t suspend_from;  /* stable when that was asked */
     uint64_t suspend_epoch; /* whose rank 0 was asked for the checkpoint, 0 none yet */
     bool suspend_unheard;   /* rank 0 was away, or hspmdd began; it has told no step since */

@@ -135,7 +135,7 @@ static void end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
     hsp_ci_epoch_over(j, &j->cur);
     hsp_ci_epoch_over(j, &j->att);
     j->n_held = 0;
-    j->suspending = false;
+    j->suspending = j->ckpt_asked = false;
     j->problem[0] = j->no_plan[0] = '\0';
     j->state_deadline_ms = 0;
     for (uint32_t i = 0; i < j->n_marks; i++) {

@@ -66,6 +66,14 @@ static const char *refusal(struct hsp_cluster *c, const struct hsp_job *j)
                : NULL;
 }
 
+/* Sets which checkpoint is wanted: that of the newest version that is known, or a later one. */
+static void ask(struct hsp_cluster *c, struct hsp_job *j)
+{
+    j->suspend_from = j->passed > j->stable ? j->passed : j->stable;
+    j->suspend_epoch = 0;
+    j->suspend_unheard = j->cur.n_ranks > 0 && hsp_ci_node(c, j->cur.peers[0].device)->conn == 0;
+}
+
 void hsp_ci_suspend(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     const char *no = refusal(c, j);
@@ -81,19 +89,24 @@ void hsp_ci_suspend(struct hsp_cluster *c, const struct hsp_admin_event *a, stru
         suspended(c, j);
     } else {
         j->suspending = true;
-        j->suspend_from = j->passed > j->stable ? j->passed : j->stable;
-        j->suspend_epoch = 0;
-        j->suspend_unheard =
-            j->cur.n_ranks > 0 && hsp_ci_node(c, j->cur.peers[0].device)->conn == 0;
+        ask(c, j);
         hsp_ci_store_job(c, j);
     }
     answer(c, a, j, HSP_OK, "");
 }
 
+void hsp_ci_checkpoint(struct hsp_cluster *c, struct hsp_job *j)
+{
+    j->ckpt_asked = true;
+    ask(c, j);
+    hsp_ci_suspend_advance(c, j);
+}
+
 void hsp_ci_suspend_advance(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
-    if (!j->suspending || !runs || j->suspend_epoch == j->cur.epoch) {
+    bool wanted = j->suspending || j->ckpt_asked;
+    if (!wanted || !runs || j->suspend_epoch == j->cur.epoch) {
         return;
     }
     hsp_device_id first = j->cur.peers[0].device;
@@ -123,14 +136,18 @@ void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j, uint6
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
     bool before =
         k->step < j->suspend_from || j->suspend_unheard; /* its newest is said again at a hello */
-    if (!j->suspending || !runs || (k->complete && before)) {
+    if (!runs || (k->complete && before)) {
         return; /* one that was begun before */
+    }
+    if (!k->complete && epoch != j->cur.epoch) {
+        return;
+    }
+    j->ckpt_asked = false;
+    if (!j->suspending) {
+        return;
     }
     if (k->complete) {
         suspended(c, j);
-        return;
-    }
-    if (epoch != j->cur.epoch) {
         return;
     }
     j->suspending = false;

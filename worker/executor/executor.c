@@ -427,6 +427,7 @@ static void on_release(struct executor *x, const struct hsp_msg *m)
 
 static void on_checkpoint(struct executor *x, const struct hsp_msg *m)
 {
+    promote(x); /* the order may be for the epoch that has just begun */
     if (x->running != NULL && x->running->p->job == m->u.jobref.job && x->running->p->rank == 0) {
         (void)pthread_mutex_lock(&x->running->lock);
         x->running->want_checkpoint = true;

@@ -343,6 +343,44 @@ static void a_failure_behind_a_switch(void **state)
     cw_end(&w);
 }
 
+/* A job on three nodes, of which n2 leaves: the switch is armed, and passes its first vote. */
+static void switches(struct cw_world *w, uint64_t step)
+{
+    uint64_t epoch = cw_job(w, 1)->cur.epoch;
+    cw_plan(w, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        cw_ready(w, 1, i, 5);
+    }
+    assert_int_equal(cw_job(w, 1)->att.phase, HSP_ATT_GO);
+    assert_int_equal(admin(w, HSP_ADMIN_CHECKPOINT), HSP_OK);
+    assert_int_equal(cw_count_sent(w, HSP_MSG_CHECKPOINT), 1);
+    cw_pass(w, 1, step, cw_even, 3);
+    assert_int_equal(cw_job(w, 1)->cur.epoch, epoch + 1);
+}
+
+/* A person asks for a checkpoint behind the last vote of an epoch: the next one writes it. */
+static void a_checkpoint_asked_for_before_a_switch(void **state)
+{
+    (void)state;
+    for (int complete = 0; complete < 2; complete++) {
+        struct cw_world w;
+        cw_begin(&w, 3, 1);
+        submit(&w, 1, "/c");
+        run_from(&w, 3, 7);
+        cw_msg(&w, 3, (struct hsp_msg){.type = HSP_MSG_LEAVE, .u.leave.reason = "SIGTERM"});
+        switches(&w, 8);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_CHECKPOINT), 1);
+        cw_let_go(&w, 1, 3);
+        saved_in(&w, 1, 6, true); /* begun before */
+        assert_true(cw_job(&w, 1)->ckpt_asked);
+        saved(&w, 9, complete != 0);
+        assert_false(cw_job(&w, 1)->ckpt_asked);
+        assert_non_null(cw_fact(&w, complete ? "ckpt.complete" : "ckpt.failed"));
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+        cw_end(&w);
+    }
+}
+
 /* The version it went on from is written again: its checkpoint is as good as a new one. */
 static void again_before_its_next_step(void **state)
 {
@@ -561,6 +599,7 @@ HSP_TEST_FILE(suspend_test)
         cmocka_unit_test(before_the_start_it_is_at_once),
         cmocka_unit_test(the_wish),
         cmocka_unit_test(a_failure_behind_a_switch),
+        cmocka_unit_test(a_checkpoint_asked_for_before_a_switch),
         cmocka_unit_test(again_before_its_next_step),
         cmocka_unit_test(its_state_is_lost_meanwhile),
         cmocka_unit_test(a_checkpoint_completes_behind_the_decision),
