@@ -1,5 +1,5 @@
 #!/bin/sh
-# Rules of the house that neither the compiler nor clang-format sees. Each breach is one line.
+# Checks rules of the house that neither compiler nor clang-format sees. Each breach is one line.
 # HSPMD_BUILD: a built tree, for the check of exported symbols.
 set -u
 cd "$(dirname "$0")/.." || exit 1

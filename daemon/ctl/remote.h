@@ -1,4 +1,4 @@
-/* Requests to hspmdd.
+/* Sends requests to hspmdd, and receives the answers.
  *
  * Purity:    shell (blocking network calls with the run's --timeout).
  * Ownership: answers live in the run's arena. Failures are one line for people:

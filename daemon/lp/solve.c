@@ -1,7 +1,8 @@
-/* GLPK aborts the process on an internal error. glp_error_hook turns that into a longjmp back to
- * run_guarded; after it the library's environment is in an unknown state and may only be released
- * (glp_free_env), which also frees the problem. The environment belongs to the calling thread and
- * is released after every solve: no memory stays, and no state leaks from one solve to the next.
+/* Solves by GLPK, which aborts the process on an internal error. glp_error_hook turns that into a
+ * longjmp back to run_guarded; after it the library's environment is in an unknown state and may
+ * only be released (glp_free_env), which also frees the problem. The environment belongs to the
+ * calling thread and is released after every solve: no memory stays, and no state leaks from one
+ * solve to the next.
  *
  * Everything that must survive the jump is in struct run, which lives in the caller of setjmp and
  * is only reached through a pointer.

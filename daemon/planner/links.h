@@ -1,4 +1,4 @@
-/* Links between devices of a described cluster.
+/* Prices the links between devices of a described cluster.
  *
  * Model:  devices of one fast domain have its link, others of one node the cluster's link within
  *         nodes. Devices of two nodes have its link across nodes at best; when the nodes are on two

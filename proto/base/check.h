@@ -1,4 +1,4 @@
-/* Assertions on our own invariants. Never used on anything that comes from outside.
+/* Asserts our own invariants. Never used on anything that comes from outside.
  *
  * Role:    HSP_ASSERT is always compiled in; HSP_DASSERT only in debug and sanitizer builds
  *          (HSP_DEBUG), for checks that cost O(n).

@@ -1,4 +1,4 @@
-/* Status codes and the error record that travels with them.
+/* Defines status codes and the error record that travels with them.
  *
  * Role:      every fallible function returns enum hsp_status and fills a struct hsp_err.
  * Purity:    pure.

@@ -1,4 +1,4 @@
-/* Functions of a library that is loaded, as a table of pointers.
+/* Finds the functions of a loaded library, as a table of pointers.
  *
  * Purity: shell (dlsym).
  */

@@ -1,4 +1,4 @@
-/* Notices to the service manager (sd_notify(3)): readiness, status, watchdog.
+/* Sends notices to the service manager (sd_notify(3)): readiness, status, watchdog.
  *
  * Purity:  shell (one datagram; reads NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID).
  * Threads: the loop thread.

@@ -1,5 +1,6 @@
-/* The happy path is: open, a signal arrives, on_signal runs on the loop, close. Possible failure:
- * libuv has no memory for its signal tree (open closes what it opened and runs the loop's closing).
+/* Turns signals into calls. The happy path is: open, a signal arrives, on_signal runs on the loop,
+ * close. Possible failure: libuv has no memory for its signal tree (open closes what it opened and
+ * runs the loop's closing).
  */
 #include "proto/host/uv_signal.h"
 

@@ -1,4 +1,4 @@
-/* Signals of a program as calls on its loop.
+/* Turns signals of a program into calls on its loop.
  *
  * Role:      opened once in main. Also ignores SIGPIPE, which a write to a closed peer would raise.
  * Purity:    shell (libuv).

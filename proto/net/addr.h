@@ -1,4 +1,4 @@
-/* Addresses of the control plane as people write them.
+/* Parses addresses of the control plane as people write them.
  *
  * Forms:  "host:port", "host" (with a default port), "[v6]:port", "/path" or "unix:/path".
  * Purity: pure. */

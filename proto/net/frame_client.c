@@ -1,5 +1,6 @@
-/* The happy path is: connect, TLS, send, receive. Possible failure modes are: nobody there, another
- * key, the peer closes, too slow. The socket is non-blocking; waiting is poll with a deadline.
+/* Runs one blocking connection. The happy path is: connect, TLS, send, receive. Possible failure
+ * modes are: nobody there, another key, the peer closes, too slow. The socket is non-blocking;
+ * waiting is poll with a deadline.
  *
  * TLS needs one state for both directions: it is locked, the waiting is not. */
 #include "proto/net/frame_client.h"

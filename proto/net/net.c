@@ -1,5 +1,5 @@
-/* Possible failure modes of a connection here are: no slot left, a deadline (handshake, frame,
- * idle, flush), a full queue (HSP_AGAIN).
+/* Opens, sweeps and closes connections. Their possible failure modes here are: no slot left, a
+ * deadline (handshake, frame, idle, flush), a full queue (HSP_AGAIN).
  *
  * One timer sweeps NET_SWEEP connections each NET_TICK_MS instead of a timer each: a few
  * microseconds per tick, for any number of connections. */

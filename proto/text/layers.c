@@ -1,6 +1,6 @@
-/* The happy path is: the file becomes a map, settings replace or add children of it, and the table
- * loads the merged map, so that one place checks keys, types and ranges of values from anywhere. A
- * node's `file` names the layer that it came from. */
+/* Merges the layers. The happy path is: the file becomes a map, settings replace or add children of
+ * it, and the table loads the merged map, so that one place checks keys, types and ranges of values
+ * from anywhere. A node's `file` names the layer that it came from. */
 #include "proto/text/layers.h"
 
 #include <string.h>

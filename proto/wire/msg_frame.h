@@ -1,4 +1,4 @@
-/* Messages in frames.
+/* Puts messages into frames, and takes them out.
  *
  * Purity:    pure.
  * Ownership: as in msg.h: decoded fields live in the arena, the blob is borrowed from the frame.

@@ -1,4 +1,4 @@
-/* Switches of 100 MB of state between two layouts on four executor processes, and the mesh's
+/* Times switches of 100 MB of state between two layouts on four executor processes, and the mesh's
  * point-to-point bandwidth beside them: switchbench ROUNDS.
  *
  * Prints one line of JSON: of each switch the bytes received, the milliseconds of the slowest rank

@@ -1,4 +1,4 @@
-/* Allocations that fail on purpose: the n-th one, for every n, under a test's own body.
+/* Makes allocations fail on purpose: the n-th one, for every n, under a test's own body.
  *
  * Role:    a program that links liboom.a (and HSP_OOM_LDFLAGS) has this malloc instead of the C
  *          library's, so that allocations inside of libraries (cJSON, libyaml, GLPK) fail too, and

@@ -1,5 +1,5 @@
-/* Differences are taken as integers: a clock since 1970 in microseconds is more
- * than a double holds to the microsecond for ever. */
+/* Estimates a clock's offset. Differences are taken as integers: a clock since 1970 in microseconds
+ * is more than a double holds to the microsecond for ever. */
 #include "worker/agent/peer_clock.h"
 
 void hsp_peerclock_add(struct hsp_peerclock *c, uint64_t sent_us, uint64_t got_us,

@@ -1,5 +1,5 @@
-/* The happy path: the thread lists the folder, puts its answer into the box and wakes the loop,
- * which tells hspmdd.
+/* Lists checkpoints on a thread. The happy path: the thread lists the folder, puts its answer into
+ * the box and wakes the loop, which tells hspmdd.
  *
  * Possible failure modes: a file system that hangs (hspmdd waits no longer than its time; the
  * thread keeps one of HSP_AGENT_LISTS places); the shell ends first (the last thread frees the

@@ -1,8 +1,8 @@
-/* The happy path: START spawns the executors and asks for a connection; everything after that is
- * events. A first SIGTERM or SIGINT is a planned leave: the machine tells hspmdd, waits until the
- * state of this node lives elsewhere, and says EXIT. A second one ends at once. In every case all
- * executors are dead and waited for when hsp_agent_run returns; segments stay unless the machine
- * had them deleted. */
+/* Runs the agent's loop. The happy path: START spawns the executors and asks for a connection;
+ * everything after that is events. A first SIGTERM or SIGINT is a planned leave: the machine tells
+ * hspmdd, waits until the state of this node lives elsewhere, and says EXIT. A second one ends at
+ * once. In every case all executors are dead and waited for when hsp_agent_run returns; segments
+ * stay unless the machine had them deleted. */
 #include "worker/app/agent_loop.h"
 
 #include <inttypes.h>

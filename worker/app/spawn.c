@@ -1,5 +1,5 @@
-/* Between fork and exec only async-signal-safe calls: other threads may have held any
- * lock. */
+/* Starts executors. Between fork and exec only async-signal-safe calls are made: other threads may
+ * have held any lock. */
 #include "worker/app/spawn.h"
 
 #include <errno.h>

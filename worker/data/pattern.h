@@ -1,4 +1,4 @@
-/* Names of the files a pattern stands for.
+/* Finds the files that a pattern stands for.
  *
  * Role:      data.path, for dataset.h. Not glob(3): without memory that one leaves folders out, so
  *            files would be taken for absent, or frees memory twice (glibc 2.36).

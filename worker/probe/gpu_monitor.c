@@ -1,8 +1,8 @@
-/* The happy path is: NVML is there and knows every GPU by its uuid; the thread hears signs, notes
- * them and wakes the loop, which hands them on.
- * Possible failure modes: a GPU that NVML does not know (its caller says so: nothing is known of it
- * and its health is not watched); signs that come faster than the loop runs (a newer count stands
- * for the older; XIDs of a full queue are dropped, after 1024 others). */
+/* Watches GPUs through NVML. The happy path is: NVML is there and knows every GPU by its uuid; the
+ * thread hears signs, notes them and wakes the loop, which hands them on. Possible failure modes: a
+ * GPU that NVML does not know (its caller says so: nothing is known of it and its health is not
+ * watched); signs that come faster than the loop runs (a newer count stands for the older; XIDs of
+ * a full queue are dropped, after 1024 others). */
 #include "worker/probe/gpu_monitor.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Members of a JSON document that is built whole: without memory the document is NULL in the end.
+/* Adds members to a JSON document that is built whole: without memory the document is NULL in the
+ * end.
  *
  * Role:   the *doc.c of this room. Static, so without a prefix.
  * Purity: pure (heap only).

@@ -1,7 +1,7 @@
-/* The happy path: the descriptor of libmicrohttpd's epoll set is readable, MHD_run answers.
- * Possible failure modes: the address is taken (hsp_httpd_open says so), a caller that says nothing
- * (its timeout, checked by the timer), one that says it byte by byte (sweep), too many callers (the
- * oldest goes, first of the address that has a quarter of all). */
+/* Runs libmicrohttpd on the loop. The happy path: the descriptor of libmicrohttpd's epoll set is
+ * readable, MHD_run answers. Possible failure modes: the address is taken (hsp_httpd_open says so),
+ * a caller that says nothing (its timeout, checked by the timer), one that says it byte by byte
+ * (sweep), too many callers (the oldest goes, first of the address that has a quarter of all). */
 #include "daemon/app/http/httpd.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Tables of the store, and the changes from those of older versions. */
+/* Creates the tables of the store, and upgrades those of older versions. */
 #include "daemon/app/store/store_schema.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* The happy path is open, append, close: a job writes a few hundred bytes a step, and no descriptor
- * is kept. Possible failure modes: no space or a folder that cannot be written; the file is cut
- * back to whole records, training goes on. */
+/* Appends records to event files. The happy path is open, append, close: a job writes a few hundred
+ * bytes a step, and no descriptor is kept. Possible failure modes: no space or a folder that cannot
+ * be written; the file is cut back to whole records, training goes on. */
 #include "daemon/app/store/tensorboard_file.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* TensorBoard event files on disk: STATE_DIR/jobs/NAME-ID/tb/events.out.tfevents.SECONDS.HOST.PID
- * (ID: the number of the job), a new one for each start of the daemon, because the last record of
- * an old one may be torn.
+/* Writes TensorBoard event files to disk:
+ * STATE_DIR/jobs/NAME-ID/tb/events.out.tfevents.SECONDS.HOST.PID (ID: the number of the job), a new
+ * one for each start of the daemon, because the last record of an old one may be torn.
  *
  * Purity:  shell (files).
  * Threads: any, one call at a time for one job.

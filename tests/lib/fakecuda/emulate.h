@@ -1,5 +1,5 @@
-/* Kernels of the GPU on the host: a __global__ function runs with one fiber for each thread of a
- * block, blocks one after the other.
+/* Runs kernels of the GPU on the host: a __global__ function runs with one fiber for each thread of
+ * a block, blocks one after the other.
  *
  * Role:      stands in for the device where there is none. fakekernel.h makes a struct
  *            hsp_fake_kernel of a launch, the runtime (fakecuda.h) queues it, and runs it here in

@@ -1,5 +1,5 @@
-/* Products as cuBLASLt makes them, on the host: D = alpha op(A) op(B) + beta C, batched, with the
- * epilogues that hspmd uses. Sums are fp64, results are rounded once. */
+/* Computes products as cuBLASLt does, on the host: D = alpha op(A) op(B) + beta C, batched, with
+ * the epilogues that hspmd uses. Sums are fp64, results are rounded once. */
 #include <stdlib.h>
 #include <string.h>
 
