@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What others may do to hspmdd and what it says: bytes that are no frames, frames that are no
-messages, lengths without end, callers that say nothing, more callers than places, and programs of
-another version on either side."""
+"""Abuses hspmdd and checks its answers: bytes that are no frames, frames that are no messages,
+lengths without end, callers that say nothing, more callers than places, and programs of another
+version on either side."""
 import json
 import os
 import random
@@ -102,7 +102,8 @@ def versions(w):
         w.write("a.yaml", json.dumps({"coordinator": w.path("upgraded.sock"), "node": "alpha",
                                       "state_dir": w.path("shm"), "devices": [{"speed": 0.5, "memory": "64MiB"}]}))
         a = w.spawn("hspmd-worker", "a.yaml", "agent.log")
-        for _ in range(2):  # it asks again: the daemon may be the one that is being upgraded
+        # the client asks again: the daemon may be the one that is being upgraded
+        for _ in range(2):
             with l.accept()[0] as s:
                 s.settimeout(LIMIT)
                 check(s.recv(32)[4] == PROTOCOL, "its version")
@@ -126,7 +127,7 @@ BODIES = [
 
 
 def garbage(w):
-    """Whatever comes, the connection ends with one line, and the next caller is served."""
+    """After any bytes the connection ends with one line, and the next caller is served."""
     for sent, text in ((header(magic=7), "frame magic"), (header(oldest=99), "a frame of protocol 99 to %d" % PROTOCOL),
                        (header(body=0xFFFFFFFF), "frame body 4294967295 bytes above limit"),
                        (header(blob=0x7FFFFFFF), "frame blob 2147483647 bytes above limit"),
@@ -151,14 +152,14 @@ def garbage(w):
                           w.random.randbytes(w.random.randrange(1, 300)))
                 s.shutdown(socket.SHUT_WR)
             except OSError:
-                pass  # it has heard enough
+                pass  # the daemon has heard enough
             rest(s)
     check(w.ctl("status").returncode == 0, "hspmdd answers")
 
 
 def idle(w, n):
-    """n callers on the socket and n by TCP, of which each second one says a byte and the others nothing,
-    while hspmdd answers hspmdctl."""
+    """n callers on the socket and n by TCP, of which each second one says a byte and the others
+    nothing, while hspmdd answers hspmdctl."""
     port = int(w.lines("listens on 127.0.0.1:")[-1].rsplit(":", 1)[1])
     calls = []
     for family, address in ((socket.AF_UNIX, w.sock), (socket.AF_INET, ("127.0.0.1", port))):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A store that is lost for good: jobs are adopted from their agents, twice, and end as the
-undisturbed one, also beside another job of the name; of two jobs that the nodes keep one alone; one
-whose state is lost behind its adoption goes on from its checkpoints on disk; or what a node keeps
-is given up, but not what is on record without --force."""
+"""Loses a store for good: jobs are adopted from their agents, twice, and end as the undisturbed
+one, also beside another job of the name; of two jobs that the nodes keep one alone; one whose state
+is lost behind its adoption goes on from its checkpoints on disk; or the state of a node is given
+up, but no state on record without --force."""
 import contextlib
 import json
 import os
@@ -86,7 +86,7 @@ def ambiguous(w, t):
 
 
 def adopted(w, d, agents):
-    """A job goes on from what its agents keep, twice: with its executors at work, and with an agent
+    """A job goes on from its agents' records, twice: with its executors at work, and with an agent
     that was killed."""
     calm = Training(w, "calm", steps=600, least=2)
     calm.end()
@@ -97,7 +97,8 @@ def adopted(w, d, agents):
     r = w.try_ctl("job", "adopt", "los")
     check(r.returncode == 3 and "no agent here keeps a job los" in r.stderr
           and len(r.stderr.splitlines()) == 1, repr(r))
-    for verb in ("status", "cancel", "events", "metrics", "wait"):  # until: an agent may be between two calls
+    # until: an agent may be between two calls
+    for verb in ("status", "cancel", "events", "metrics", "wait"):
         until("%s says who keeps it" % verb, lambda: re.fullmatch(
             r"hspmdctl: job lost is not on record here: .*: if state_dir is right, "
             r"hspmdctl job adopt lost takes it over, .*\n",
@@ -167,7 +168,7 @@ def lose_state(w, agents):
 
 def from_disk(w, d, agents):
     """The papers were made before the first checkpoint, and the state is lost behind the adoption:
-    the checkpoints on disk are the job's own. It goes on from the newest, says what that costs,
+    the checkpoints on disk are the job's own. The job goes on from the newest, tells the cost,
     replaces and prunes them; any can be asked for."""
     t = Training(w, "disk", steps=1000000, least=2, checkpoint={"every_steps": 20, "keep": 3})
     t.reach(70)
@@ -211,7 +212,8 @@ def from_disk(w, d, agents):
 
 
 def looks_when_all_have_stopped(w, agents):
-    """An executor that is still stopping may delete old checkpoints: resume --from looks for them behind that."""
+    """An executor that is still stopping may delete old checkpoints: resume --from looks for them
+    behind that."""
     executors = [pid for a in agents for pid in children(a.pid)]
     for pid in executors:
         os.kill(pid, signal.SIGSTOP)
@@ -243,7 +245,7 @@ def final_of_another(w):
 
 
 def discarded(w, d):
-    """What nobody wants goes by an administrator's word, and the nodes join."""
+    """Unwanted state goes by an administrator's word, and the nodes join."""
     t = Training(w, "idle", steps=1000000, least=2)
     t.reach(10)
     d = lose(w, d)
@@ -364,8 +366,8 @@ def only_one(w, d, agents):
 
 
 def forgotten(w, d, agents):
-    """A job that was adopted is cancelled and forgotten while a node is away: what comes back with
-    the node goes."""
+    """A job that was adopted is cancelled and forgotten while a node is away: the state that comes
+    back with the node goes."""
     t = Training(w, "gone", steps=1000000, least=2)
     t.reach(10)
     agents[1].kill()
@@ -433,8 +435,8 @@ def forgotten_when_all_have_stopped(w, name, agents):
 
 
 def twins(w, d, agents):
-    """A job that is adopted and another one of its name are two: in metrics, event files, and what
-    is asked of them."""
+    """A job that is adopted and another one of its name are two: in metrics, event files, and
+    answers."""
     old = Training(w, "twin", steps=1000000, least=2)
     old.reach(15)
     d = lose(w, d)
@@ -476,8 +478,8 @@ def twins(w, d, agents):
 
 
 def crowd(w):
-    """Somebody parks agents without end: he has the 288 places for such, who has one keeps it for a
-    while, and who has none is told when to come back."""
+    """Somebody parks agents without end: such agents have 288 places. An agent with a place keeps
+    it for a while, and one without is told when to come back."""
     kept = [dict(job=7, name="none", cluster="f" * 32, generation="0", epoch="1", plan="1", papers_damaged=False)]
     calls = [hello(w, "x%d" % i, kept) for i in range(288)]
     until("all have a place", lambda: len(parked(w)) == 288)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The agent of a node with real executors, against a coordinator played by this script.
+"""Runs the agent of a node with real executors, against a coordinator played by this script.
 
 hello after a scan, executors up, an executor killed and restarted, SEAL answered, a frame that is
 wrong, a fence, a coordinator that goes away, a planned leave, kill -9 of the agent, two agents of
@@ -99,7 +99,7 @@ def test_seal(c):
 
 
 def test_coordinator_away(w, a, c):
-    """Executors live on, and the next hello says who it was."""
+    """Executors live on, and the next hello has the old incarnation."""
     before = sorted(children(a.pid))
     c.s.close()
     c = w.accept()
@@ -136,7 +136,7 @@ def test_second_agent(w):
 
 
 def test_folder_of_everybody(w):
-    """As that of a fresh tmpfs: what to do is told."""
+    """As that of a fresh tmpfs: the remedy is told."""
     folder = w.path("state")
     os.mkdir(folder)
     os.chmod(folder, 0o1777)
@@ -202,7 +202,7 @@ def test_leave_deadline_and_haste(w):
 
 
 def test_notices(w):
-    """What systemd is told: ready, status, watchdog, stopping."""
+    """The notices to systemd: ready, status, watchdog, stopping."""
     n = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     path = os.path.join(w.dir, "notify.sock")
     n.bind(path)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""hspmdd and hspmdctl without any worker: configurations that are refused, notices to systemd,
+"""Runs hspmdd and hspmdctl without any worker: configurations that are refused, notices to systemd,
 every command against an empty daemon with its exit code, jobs that wait and are there again after
-an end and after kill -9, who may command."""
+an end and after kill -9, and the right to command."""
 import contextlib
 import fcntl
 import json
@@ -96,7 +96,7 @@ class World(Folder):
                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         fds = "/proc/%d/fd" % p.pid
         until("wait to connect", lambda: any(os.readlink(os.path.join(fds, f)).startswith("socket:") for f in os.listdir(fds)))
-        self.expect(0, "", "status")  # it has called before this
+        self.expect(0, "", "status")  # the command has called before this
         return p
 
     def healthz(self):
@@ -355,7 +355,8 @@ def commands(w):
 
 
 def follow(w, d):
-    """A follower sees what comes after what was there, once, also over a restart of hspmdd, which it tells."""
+    """A follower sees new lines behind the old ones, once, also over a restart of hspmdd, which it
+    tells."""
     p = subprocess.Popen([os.path.join(BUILD, "hspmdctl"), "-a", w.sock, "events", "small", "--follow", "-o", "jsonl"],
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     w.started.append(p)
@@ -388,7 +389,8 @@ def follow(w, d):
 
 
 def restarts(w, d):
-    """Jobs are there again after an end in order, and after kill -9, and whoever waits for one waits on."""
+    """Jobs are there again after an end in order, and after kill -9, and a command that waits for
+    one waits on."""
     w.expect(8, "is cancelled", "wait", "small")
     w.expect(7, "cancelled", "cancel", "small")
     w.expect(0, "small goes on; it begins at step 0, as no checkpoint of it is on record, or with a checkpoint that is "
@@ -404,7 +406,8 @@ def restarts(w, d):
         j = doc["jobs"][0]
         check((j["name"], j["state"], j["min"]) == ("small", "pending", 3), j)
         w.expect(0, "wte.weight", "graph", "show", "small")  # its files are there too
-        w.expect(0, "small needs 3 devices at least", "scale", "small", "--min", "3")  # is answered when its term is on disk, too
+        # is answered when its term is on disk, too
+        w.expect(0, "small needs 3 devices at least", "scale", "small", "--min", "3")
     check(doc["term"] == 5, "a term each: %r" % doc["term"])
     w.expect(0, "small is cancelled", "cancel", "small")
     away = "hspmdctl: hspmdd at %s closed the connection; training goes on without hspmdd, and wait goes on when it is " \
@@ -416,7 +419,7 @@ def restarts(w, d):
     waits = w.waits("small", "--timeout", "3s")
     d.terminate()
     check(d.wait(LIMIT) == 0, "ends in order")
-    out, err = waits.communicate(timeout=LIMIT)  # it has called several times, and told it once
+    out, err = waits.communicate(timeout=LIMIT)  # called several times, and told once
     check(waits.returncode == 124 and err.startswith(away) and err.count("\n") == 2,
           "its time is over while hspmdd is away, too: %d %r" % (waits.returncode, err))
 
@@ -440,17 +443,18 @@ def least(w):
 
 
 def full_disk(w):
-    """A disk that does not take the state: hspmdd says so, refuses what it could not keep, and goes
-    on when it does."""
+    """A disk that does not take the state: hspmdd says so, refuses requests that it could not keep,
+    and goes on when the disk does."""
     for cut in (True, False):
         d = w.start(w.config())
         db = sqlite3.connect(w.path("state/state.db"), isolation_level=None)
-        db.execute("BEGIN IMMEDIATE")  # the daemon waits two seconds for the lock, then the write fails
+        # the daemon waits two seconds for the lock, then the write fails
+        db.execute("BEGIN IMMEDIATE")
         w.expect(1, "state.db: cannot write the state: database is locked; training goes on", "scale", "small",
                  "--min", "2")
         w.expect(1, "nothing can be changed until it can be written", "cancel", "small")
         w.expect(0, "problem: %s/state.db" % w.path("state"), "status")
-        if cut:  # what was not on disk was not promised
+        if cut:  # rows that were not on disk were not promised
             d.kill()
             d.wait()
         db.execute("ROLLBACK")
@@ -471,7 +475,8 @@ def cut_off(w, d):
     """A handshake that is cut off while hspmdd is away is no wrong key, and ends no wait."""
     port, key = int(w.port()), w.path("admin.key")
     waits = w.waits("small", "--key", key, "--timeout", "4s", address="127.0.0.1:%d" % port)
-    w.expect(0, "", "status", "--key", key, address="127.0.0.1:%d" % port)  # the handshake before this one is over
+    # the handshake before this one is over
+    w.expect(0, "", "status", "--key", key, address="127.0.0.1:%d" % port)
     d.kill()
     d.wait()
     with socket.create_server(("127.0.0.1", port)) as s:
@@ -482,7 +487,7 @@ def cut_off(w, d):
 
 
 def relay(a, b):
-    """What one says the other hears, until one closes."""
+    """Each hears the other's bytes, until one closes."""
     while True:
         for s in select.select([a, b], [], [], LIMIT)[0]:
             data = s.recv(65536)
@@ -530,7 +535,8 @@ def rights(w):
     if os.getuid() == 0:
         os.chmod(w.dir, 0o755)
         os.chmod(w.sock, 0o666)
-        shutil.copy(os.path.join(BUILD, "hspmdctl"), w.dir)  # nobody may have no way into the build folder
+        # nobody may have no way into the build folder
+        shutil.copy(os.path.join(BUILD, "hspmdctl"), w.dir)
         r = w.ctl("cancel", "small", folder=w.dir, user=65534)
         check(r.returncode == 4 and "not permitted" in r.stderr, r)
         until("the denial is an event", lambda: "auth.denied" in w.ctl("events").stdout)
@@ -576,9 +582,9 @@ def unreadable(w):
 
 
 def numbers(w):
-    """Jobs of one name have numbers of their own, and what was of one is not of the next."""
+    """Jobs of one name have numbers of their own, and share no state."""
     d = w.start(w.config())
-    long = "small" * 12  # the end of an answer says what to do, and is not cut
+    long = "small" * 12  # the end of an answer has the remedy, and is not cut
     w.expect(0, "", "submit", w.write("long.yaml", JOB.replace("small", long)))
     w.expect(7, "hspmdctl resume %s --from STEP\n" % long, "resume", long)
     w.expect(0, "", "cancel", long)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""The place in the data: hspmdd and all agents are killed, and the job goes on from its checkpoint
-with precisely the next sample, in another layout, with packed documents, through passes that end
-inside of a global batch. Other data are refused; a damaged checkpoint too, and the one before it is
-taken."""
+"""Checks the place in the data: hspmdd and all agents are killed, and the job goes on from its
+checkpoint with precisely the next sample, in another layout, with packed documents, through passes
+that end inside of a global batch. Other data are refused; a damaged checkpoint too, and the one
+before it is taken."""
 import os
 import sys
 
@@ -99,7 +99,7 @@ def check_fallback(c, newest):
 
 
 def check_audit(steps, batches):
-    """Every committed step has read its own samples, once, in whatever epoch it was committed."""
+    """Every committed step has read its own samples, once, in any epoch that committed it."""
     for t in range(STEPS):
         epochs = steps.get(t, {})
         got = sorted(epochs[max(epochs)]) if epochs else []
@@ -139,7 +139,7 @@ def stale(claim, c, job, text):
 
 
 def layout(claim):
-    """On four devices a pipeline beside a tensor group; on two what the planner thinks best."""
+    """On four devices a pipeline beside a tensor group; on two the planner's best."""
     half, whole = {"layers": 2}, {"layers": 4}
     return write_plan(claim, {"ranks": 4, "streams": [
         {"sequences": 6, "micro_batches": 3, "stages": [dict(half, ranks=[0]), dict(half, ranks=[1])]},

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The text of a job: one that is nowhere, one that comes later, one that differs on one node; initial weights that are
-nowhere, a model that is too large."""
+"""Varies the text of a job: one that is nowhere, one that comes later, one that differs on one
+node; initial weights that are nowhere, a model that is too large."""
 import os
 import sys
 

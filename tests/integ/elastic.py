@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""The whole system, small: hspmdd, three agents, a job that is hit by a kill, a join, a drain and a
-restart of the daemon; its losses must be those of one undisturbed device, and nothing may be left
-behind."""
+"""Runs the whole system, small: hspmdd, three agents, a job that is hit by a kill, a join, a drain
+and a restart of the daemon; its losses must be those of one undisturbed device, and nothing may be
+left behind."""
 import os
 import sys
 
@@ -65,7 +65,8 @@ def body(claim):
                 raise Failed("%s is not in %s" % (f, final))
         with open(os.path.join(final, "metrics.jsonl")) as f:
             lines += [json.loads(line) for line in f]
-        without = [m for m in lines if not 0 < m["seconds"] < 60]  # the first step of an epoch has a time, too
+        # the first step of an epoch has a time, too
+        without = [m for m in lines if not 0 < m["seconds"] < 60]
         if without:
             raise Failed("steps without a duration: %r" % without)
         verify(claim, c)

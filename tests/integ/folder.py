@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""The state folder of a node breaks while a job runs, and an executor of another node is killed:
-the job goes on without that node, status says for how long and what to do, and an administrator's
-word brings the node back. As root the folder is mounted read-only, so what it holds is still read;
-else a file stands in its place. No plan has state in a folder without room; when there is more
-room, the job is planned anew."""
+"""Breaks the state folder of a node while a job runs, and kills an executor of another node: the
+job goes on without that node, status says for how long and names the remedy, and an administrator's
+word brings the node back. As root the folder is mounted read-only, so its state is still read; else
+a file stands in its place. No plan has state in a folder without room; when there is more room, the
+job is planned anew."""
 import os
 import subprocess
 import sys
@@ -22,7 +22,7 @@ class Folder:
         return subprocess.run(["mount", *args], capture_output=True).returncode == 0
 
     def spoil(self):
-        """Returns how the errno is named, and what is to be done."""
+        """Returns the name of the errno, and the remedy."""
         self.mounted = os.geteuid() == 0 and self.mount("--bind", self.path, self.path)
         if self.mounted:
             if not self.mount("-o", "remount,ro,bind", self.path):
@@ -95,8 +95,8 @@ def too_small(claim, job):
 
 
 def one_layout_only(claim, job):
-    """A switch seals the new layout beside the old one. While the folder of the only member has no room
-    for that, a node that joins changes nothing, and no attempt fails. Needs root."""
+    """A switch seals the new layout beside the old one. While the folder of the only member has no
+    room for that, a node that joins changes nothing, and no attempt fails. Needs root."""
     with Cluster(claim, "two") as c:
         where = os.path.join(c.state, "w0")
         os.mkdir(where)
@@ -130,7 +130,8 @@ def body(claim):
     job["train"].update(steps=300, global_batch=16)
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
     too_small(claim, write_job(claim, job, "small", text))
-    alone = dict(job, train=dict(job["train"], steps=3000), recovery={"copies": 1})  # no keeper changes the layout
+    # no keeper changes the layout
+    alone = dict(job, train=dict(job["train"], steps=3000), recovery={"copies": 1})
     one_layout_only(claim, write_job(claim, alone, "small", text))
     with Cluster(claim) as c:
         c.start_workers([0.5, 0.5, 0.5])

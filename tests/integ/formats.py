@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The same tokens as text, as shards of llm.c, nanoGPT and Megatron: the same losses; jobs on a
-cluster, one of them with packed documents; a token that is no token of the model."""
+"""Trains on the same tokens as text, as shards of llm.c, nanoGPT and Megatron: the same losses;
+jobs on a cluster, one of them with packed documents; a token that is no token of the model."""
 import os
 import sys
 

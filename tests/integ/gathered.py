@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""A job whose parameters are stored cut and gathered for each use (zero 3), hit by what hits jobs:
-an executor dies, an agent with its node, the coordinator starts again, a node is drained, one
-joins, the job is canceled and resumed from its checkpoint. It goes to zero 0, 1 and back. Losses
-are those of one undisturbed device, checkpoints are good."""
+"""Runs a job whose parameters are stored cut and gathered for each use (zero 3), under the usual
+blows: an executor dies, an agent with its node, the coordinator starts again, a node is drained,
+one joins, the job is canceled and resumed from its checkpoint. The job goes to zero 0, 1 and back.
+Losses are those of one undisturbed device, checkpoints are good."""
 import os
 import sys
 

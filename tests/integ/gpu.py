@@ -11,7 +11,8 @@ from train import Training, left_over
 from wire import LIMIT, check, children, until
 from world import BUILD, main
 
-MUCH = {"global_batch": 64}  # so that two devices are worth it whatever their link is measured at
+# so that two devices are worth it under any measured rate of their link
+MUCH = {"global_batch": 64}
 GHOSTS = os.path.join(BUILD, "tests", "lib", "ghostgpu")
 
 

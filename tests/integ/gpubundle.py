@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""The folder that scripts/gpu-check takes to a GPU, really made from this build: complete, at most
-60 MB, and run from another place without a GPU. Everything then ends as not judged, also where
-permissions were lost and where the folder can only be read; a folder that has lost a file is
-refused."""
+"""Makes the folder that scripts/gpu-check takes to a GPU from this build: complete, at most 60 MB,
+and run from another place without a GPU. Everything then ends as not judged, also where permissions
+were lost and where the folder can only be read; a folder that has lost a file is refused."""
 import json
 import os
 import re
@@ -55,7 +54,7 @@ def made(where):
 
 
 def judged_by_nobody(where, *names):
-    """`run` there: each row says what is missing."""
+    """`run` there: each row names the missing part."""
     r = gpu_check(where, "run", *names)
     rows = re.findall(r"^\| (\S+) \| (.*?) \| missing (.*?) \|", r.stdout, re.M)
     check(r.returncode == 77 and not r.stderr, "run without a GPU: %d %s%s" % (r.returncode, r.stdout, r.stderr))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""GPUs that are not well, by a library of NVML that a file tells what happens: a job trains on two
-GPUs of one node and one of another; a warning changes nothing; memory errors move its work away in
-order; one that falls off the bus is lost, and what it had sealed is served without it; the end is
+"""Makes GPUs sick, by a library of NVML that takes its events from a file: a job trains on two GPUs
+of one node and one of another; a warning changes nothing; memory errors move its work away in
+order; one that falls off the bus is lost, and its sealed state is served without it; the end is
 that of calm training. A node without NVML comes up with one line."""
 import json
 import os
@@ -38,7 +38,7 @@ class Watched(Gpus):
 
 
 def identity(w):
-    """What NVML says of the GPUs is what users see, in CUDA's numbers."""
+    """Users see NVML's word on the GPUs, in CUDA's numbers."""
     n = until("beta is up", lambda: w.up("beta"))
     check([d["uuid"] for d in n["devices"]] == ["GPU-fake-1", "GPU-fake-0"], "matched by their places: %r" % n)
     check(n["devices"][0]["compute_capability"] == "9.0", "compute capability: %r" % n)

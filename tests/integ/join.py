@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""hspmdd and its agents, over TLS: agents join and are seen, one is killed and noticed, one without
-the key is turned away, one leaves as planned, hspmdd is restarted and its agents come back."""
+"""Runs hspmdd and its agents over TLS: agents join and are seen, one is killed and noticed, one
+without the key is turned away, one leaves as planned, hspmdd is restarted and its agents come
+back."""
 import os
 import re
 import signal

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""A job on one device with other nodes in the cluster: they keep its state. The node that trains is
-killed with its memory, then one that keeps, one joins, one that keeps is drained; nothing committed
-is ever computed again."""
+"""Runs a job on one device with other nodes in the cluster: they keep its state. The node that
+trains is killed with its memory, then one that keeps, one joins, one that keeps is drained; nothing
+committed is ever computed again."""
 import json
 import os
 import sys
@@ -89,7 +89,7 @@ def body(claim):
         c.start_worker("later", wait=False)
         j = settled(c, "alone", "a joiner to keep", lambda j: j["epoch"] > before["epoch"])
         wait_for("both to be here", lambda: c.node_state("late") == c.node_state("later") == "ready", 30)
-        # it is drained: the other one takes over, nothing is lost
+        # drained: the other one takes over, nothing is lost
         j = hit(c, "the drain of the keeper", lambda j: c.drain(nodes_of(j, "keepers")[0]),
                 lambda old, j: nodes_of(old, "keepers") != nodes_of(j, "keepers"))
         wait_for("the drained node to be free", lambda: any(

@@ -120,7 +120,8 @@ def body(claim):
     calm = dict(job, train=dict(job["train"], steps=10), checkpoint=dict(job["checkpoint"], every_steps=0))
     endless = dict(job, train=dict(job["train"], steps=1000000), checkpoint=dict(job["checkpoint"], every_steps=0))
     job["train"] = dict(job["train"], dtype="fp32", schedule={"name": "constant"},
-                        optimizer=dict(job["train"]["optimizer"], lr=30, weight_decay=1.0))  # grows thirtyfold a step
+                        # grows thirtyfold a step
+                        optimizer=dict(job["train"]["optimizer"], lr=30, weight_decay=1.0))
     with Cluster(claim) as c:
         c.start_workers([1, 1])
         c.submit(write_job(claim, job, "wild", text))

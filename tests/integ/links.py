@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Three agents in network namespaces; the link of two of them becomes slow. status and the events
+"""Slows the link of two of three agents in network namespaces. status and the events
 name it and say where each rank stands; the job goes on without one of the two, which is used again
 when the link is as fast as before. Root only."""
 import os

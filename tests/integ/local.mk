@@ -5,7 +5,8 @@ TESTS += tests/integ/gpubundle.py
 # A store that is lost.
 TESTS += tests/integ/adopt.py
 
-# Programs of the next version of the protocol, for versions.py: the range of versions is theirs, all else is ours.
+# Programs of the next version of the protocol, for versions.py: the range of versions is theirs,
+# all else is ours.
 next_programs = tests/integ/next/hspmdd tests/integ/next/hspmdctl tests/integ/next/hspmd-worker
 check_PROGRAMS += $(next_programs)
 tests/integ/versions.log: $(next_programs)

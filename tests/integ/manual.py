@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The manual says everything: each option of each program's help and each key of each file has its
-place in its page, which mandoc finds without fault; columns of tables are explained; completion
-knows commands, options and the names that hspmdd knows; scripts/quickstart and demo have a help;
-the files that README.md and conf/ name are there."""
+"""Checks that the manual is complete: each option of each program's help and each key of each file
+has its place in its page, which mandoc finds without fault; columns of tables are explained;
+completion knows commands, options and the names that hspmdd knows; scripts/quickstart and demo have
+a help; the files that README.md and conf/ name are there."""
 import os
 import re
 import shutil
@@ -47,7 +47,7 @@ def flags_of(text):
 
 
 def section(text, command):
-    """What hspmdctl.1 says of one command: up to the next that is on the outer list."""
+    """The section of hspmdctl.1 on one command: up to the next that is on the outer list."""
     lines, depth, begun = [], 0, False
     for line in text.split(".Sh COMMANDS\n")[1].splitlines():
         depth += line.startswith(".Bl ") - line.startswith(".El")
@@ -111,7 +111,8 @@ def completion():
 
 
 def scripts():
-    """Asked for help, or mistyped, they do nothing else: quickstart would install packages and build."""
+    """Asked for help, or mistyped, they do nothing else: quickstart would install packages and
+    build."""
     for name in "quickstart", "demo":
         for word, code in (("--help", 0), ("-h", 0), ("--hepl", 2)):
             r = subprocess.run([os.path.join(SRC, "scripts", name), word], capture_output=True, text=True, timeout=LIMIT,

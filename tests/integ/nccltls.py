@@ -24,7 +24,7 @@ TRIED = "no communicator of "  # within the time there is for one
 
 
 def with_boot_id(path):
-    """What a process does before it is a program of another host."""
+    """Makes the process, before it becomes another program, one of another host."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def enter():

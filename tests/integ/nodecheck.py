@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""hspmdctl node check with agents of which one is held back: it is named, in table, JSON, exit code
-and events; nodes that execute a job are left out; an agent that dies or stops meanwhile gives a
-line; ^C ends it on the nodes, too."""
+"""Runs hspmdctl node check with agents of which one is held back: it is named, in table, JSON, exit
+code and events; nodes that execute a job are left out; an agent that dies or stops meanwhile gives
+a line; ^C ends it on the nodes, too."""
 import json
 import os
 import signal
@@ -18,7 +18,7 @@ from world import BUILD, main
 
 LEAST = "0.2"   # other tests may run beside this one
 NONE = "0.001"  # nothing is as slow as that
-HELD = 0.1      # of a core: what is left to the agent that is held back
+HELD = 0.1      # of a core: the part of the agent that is held back
 LOOK = 0.004    # seconds
 
 
@@ -103,7 +103,7 @@ def run(w):
     check(checked(w, "delta")[0] == 3, "an unknown node")
     one_is_slow(w, c.pid)
 
-    c.send_signal(signal.SIGSTOP)  # it does not answer
+    c.send_signal(signal.SIGSTOP)  # the agent does not answer
     p = begins(w, "alpha", "beta", "gamma")  # named: on a busy machine it may be dead before
     out, err = p.communicate(timeout=120)
     check(p.returncode == 1 and "gamma is dead: silent" in out, "%d %r %r" % (p.returncode, out, err))

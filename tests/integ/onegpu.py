@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The claim one-gpu-demo on a GPU that is not there (tests/lib/ghostgpu): its own story, four
+"""Runs the claim one-gpu-demo on a GPU that is not there (tests/lib/ghostgpu): its own story, four
 executors of one GPU with memory of their own, a worker and an executor killed, a drain, a join,
 hspmdd killed, and its judgement of the losses. The claim itself is never judged by such a GPU.
 Devices of one node that want more than their GPU has get a part each."""

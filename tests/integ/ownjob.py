@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Claims with jobs and texts that are not ours: every shape gets plans that the programs take, what
-cannot be judged is said to be so, and the last line is a report whatever happens."""
+"""Runs claims with jobs and texts that are not ours: every shape gets plans that the programs take,
+a claim that cannot be judged says so, and the last line is always a report."""
 import os
 import sys
 
@@ -32,7 +32,7 @@ def fails(kind, call, *args):
 
 
 def reading(claim, text):
-    """A job file means what it means to the programs."""
+    """A job file has its meaning to the programs."""
     path = os.path.join(claim.dir, "own.yaml")
     with open(path, "w") as f:
         f.write(JOB)
@@ -75,7 +75,7 @@ def losses(claim):
 
 
 def streams(claim, job, text):
-    """The peer reads what the programs read, in every format, and finds the same documents."""
+    """The peer reads the programs' input, in every format, and finds the same documents."""
     want = None
     for kind, more in (("text", {"document_end": 10}), ("llm.c", {"document_start": 263}),
                        ("nanogpt", {"document_end": 263}),

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""A job whose steps are run by plans of a pool, hit by what hits jobs: an executor dies, an agent
-with its node, a node is drained, one joins, the coordinator starts again, the job is canceled and
-resumed from its checkpoint. It goes from pool to pool, from pool to plan and back. A second one
-runs its pool on one device, its state kept elsewhere, and loses it twice. A third one gets its pool
-from hspmdd, whose devices have no memory for a whole sequence, and loses an executor. Losses are
-those of one undisturbed device; whatever the plan, a step's documents are the same."""
+"""Runs a job whose steps are run by plans of a pool, under the usual blows: an executor dies, an
+agent with its node, a node is drained, one joins, the coordinator starts again, the job is canceled
+and resumed from its checkpoint. The job goes from pool to pool, from pool to plan and back. A
+second one runs its pool on one device, its state kept elsewhere, and loses it twice. A third one
+gets its pool from hspmdd, whose devices have no memory for a whole sequence, and loses an executor.
+Losses are those of one undisturbed device; under any plan, a step's documents are the same."""
 import os
 import sys
 
@@ -65,7 +65,7 @@ def own_job():
 
 
 def settled(c, name, n, after):
-    """It runs on @n devices, in an epoch behind @after; which one."""
+    """The job runs on @n devices, in an epoch behind @after; returns the epoch."""
     def look():
         j = c.job(name)  # None when hspmdd is too busy to answer
         return j if j and j["state"] == "running" and len(j["devices"]) == n and j["epoch"] > after else None
@@ -75,7 +75,7 @@ def settled(c, name, n, after):
 
 
 def shown(c, name, lengths):
-    """What is shown of a running job: the plan, with all there are for lengths; each one's
+    """The shown plan of a running job, with all there are for lengths; each one's
     programs."""
     plan, program = c.ctl("plan", "show", name).stdout, c.ctl("program", "show", name, "--rank", "0").stdout
     for l in lengths:
@@ -113,7 +113,8 @@ def disturbed(claim, c, job, text):
     c.ctl("resume", "pooled")
     c.wait_done("pooled", 120)
     rows = c.metrics("pooled")
-    if {m.get("sequence") for m in rows if m["step"] > EVERY} - {None} != set(LENGTHS):  # None: by the plan for two
+    # None: by the plan for two
+    if {m.get("sequence") for m in rows if m["step"] > EVERY} - {None} != set(LENGTHS):
         raise Failed("not all plans have run steps behind the checkpoint")
     return rows
 
@@ -147,7 +148,8 @@ def planned(claim, job, words):
     steps = {"steps": 30, "global_batch": 6}
     reference, _ = run_offline(claim, write_job(claim, job, "alike", text, **steps), "alike")
     with Cluster(claim, "little") as c:
-        c.start_workers([0.2, 0.18, 0.18], memory="12MiB")  # so slow that to compute twice is worse than to talk
+        # so slow that to compute twice is worse than to talk
+        c.start_workers([0.2, 0.18, 0.18], memory="12MiB")
         c.submit(write_job(claim, job, "planned", text, **steps))
         first = settled(c, "planned", 3, 0)
         plan = c.ctl("plan", "show", "planned").stdout

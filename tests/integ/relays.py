@@ -76,9 +76,9 @@ def body(claim):
         if len(left) != 1 or len(begun) != 4 or not left[0] or any(s != left[0] for s in begun):
             raise Failed("the state differs: %d left, %d begin" % (len(left), len(begun)))
         distance = loss_distance(reference, c.metrics("spread"), job["train"]["steps"])
-    # Three devices get all of it. One host hands on to its second device what came: a third. What
-    # goes by the second card of the other passes the device there: half of a third where the links
-    # measured alike, less on a busy machine.
+    # Three devices get all of it. One host hands on to its second device the state that came: a
+    # third. The state by the second card of the other passes the device there: half of a third
+    # where the links measured alike, less on a busy machine.
     share = end["passed_on_bytes"] / end["transfer_bytes"]
     say("moved %.2f MB, %.3f of it passed on" % (end["transfer_bytes"] / 1e6, share))
     return distance <= 1e-9 and 0.35 <= share <= 0.6, {"loss": distance, "passed_on": round(share, 3)}

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""SIGHUP: what may change while a job runs is applied, the rest is named, and a wrong file changes
-nothing. A device that is given another speed is said anew to hspmdd, and the job goes on with the
-losses of an undisturbed device."""
+"""Sends SIGHUP: settings that may change while a job runs are applied, the rest is named, and a
+wrong file changes nothing. A device that is given another speed is said anew to hspmdd, and the job
+goes on with the losses of an undisturbed device."""
 import os
 import re
 import sys

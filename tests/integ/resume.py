@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""A job whose nodes share no folder: its checkpoints are whole on two of three nodes, any one node
-may go, and a resume from what is left brings it to the end of an undisturbed device. Every node
-also has checkpoints of a former job of the same name and data, of the same steps: none of them is
-ever taken, also not when nothing else is there."""
+"""Resumes a job whose nodes share no folder: its checkpoints are whole on two of three nodes, any
+one node may go, and a resume from the rest brings it to the end of an undisturbed device. Every
+node also has checkpoints of a former job of the same name and data, of the same steps: none of them
+is ever taken, also not when nothing else is there."""
 import json
 import os
 import shutil
@@ -37,7 +37,7 @@ class Folders(Cluster):
 
 
 def submit(c, claim, job, name, text, plans, **train):
-    """Of job apart, whatever the file is called."""
+    """Of job apart, under any file name."""
     path = write_job(claim, job, name, text, annotations=plans, **train)
     with open(path) as f:
         job = json.load(f)
@@ -62,7 +62,8 @@ def content(c, node, step):
 def leave_former(c, names):
     """The checkpoints of a job that is over in the folders of all."""
     at = {n: os.path.join(c.folder(n), "ckpt", "apart") for n in names}
-    has = {n: any(f.startswith("step-") for f in os.listdir(at[n])) for n in names}  # each has run it, not all write
+    # each has run it, not all write
+    has = {n: any(f.startswith("step-") for f in os.listdir(at[n])) for n in names}
     first = next(n for n in names if has[n])
     for n in names:
         if not has[n]:

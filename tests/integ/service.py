@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The unit files, unchanged, under a real systemd: a job trains with everything closed that they
-close, a stuck daemon is killed by the watchdog and started again, executors die with their agent, a
-wrong configuration is not tried again. What the worker's unit must leave open is open: network
-cards are found, NCCL starts (skipped without libnccl.so.2), rdma_cm may be used, and no other
-device of its kind, and the driver may keep kernels that it compiled.
+"""Runs the unit files, unchanged, under a real systemd: a job trains with everything closed that
+they close, a stuck daemon is killed by the watchdog and started again, executors die with their
+agent, a wrong configuration is not tried again. What the worker's unit must leave open is open:
+network cards are found, NCCL starts (skipped without libnccl.so.2), rdma_cm may be used, and no
+other device of its kind, and the driver may keep kernels that it compiled.
 
 A service manager of our own runs as process 1 of new namespaces (mount, process, cgroup, network,
 IPC, host name), on a throw-away copy of the root folder (an overlay whose upper layer is in
@@ -42,7 +42,7 @@ JOB = {"apiVersion": "hspmd/v1", "name": "small", "data": {"path": "/var/lib/hsp
 
 
 class Absent(Exception):
-    """What the test needs and this machine has not."""
+    """The things that the test needs and this machine lacks."""
 
 
 # ---- inside of the namespaces, before systemd
@@ -118,7 +118,8 @@ def asking_unit(root, units, nccl):
 
 
 def fill(root, nccl):
-    """Our programs, units and user; of the distribution's units only what nothing starts by itself.
+    """Our programs, units and user; of the distribution's units only those that never start by
+    itself.
     """
     for folder in ("etc/systemd/system", "etc/hspmd", "var/lib/hspmd", "var/lib/hspmd-worker"):
         shutil.rmtree(os.path.join(root, folder), ignore_errors=True)
@@ -310,7 +311,7 @@ def bitten(m, unit):
 
 
 def left_open(m, nccl):
-    """What the worker's unit leaves open. Returns what could not be tried."""
+    """Checks the open parts of the worker's unit. Returns the parts that could not be tried."""
     m.ok("systemctl", "start", "asking")
     answer = json.loads(m.ok("cat", "/run/answer"))
     check(answer["cards"] == "ok", "getifaddrs under the worker's unit: %s" % answer["cards"])
@@ -334,8 +335,8 @@ def apart(m):
 
 
 def upgraded(m):
-    """What new packages do: other files, hspmdd started again, the agent left alone. Not a step is
-    lost."""
+    """Acts as new packages do: other files, hspmdd started again, the agent left alone. Not a step
+    is lost."""
     agent, before = m.shows("hspmd-worker", "MainPID"), job(m)
     kids = m.ok("pgrep", "-P", agent).split()
     for p in ("hspmdd", "hspmd-worker"):

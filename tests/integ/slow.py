@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Two equal agents; one of them gets really slower than it was probed (its executor is held back by
-signals). hspmdd plans again with the speed it observed, not twice within a minute, and the losses
-stay those of one device."""
+"""Slows one of two equal agents below its probed speed (its executor is held back by signals).
+hspmdd plans again with the speed it observed, not twice within a minute, and the losses stay those
+of one device."""
 import os
 import signal
 import sys
@@ -12,14 +12,14 @@ sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "clai
 from harness import *  # noqa: E402,F403
 
 SPEED = 0.4  # of both devices
-HELD = 0.06  # of a core: what is left to the one that is held back
+HELD = 0.06  # of a core: the part of the device that is held back
 LOOK = 0.004  # seconds
 
 
 class Brake(threading.Thread):
-    """Stops and continues a process so that it gets no more than a part of a core, whatever else
-    the machine does. What it does not use is not saved up: waiting for others does not make it
-    faster afterwards."""
+    """Stops and continues a process so that it gets no more than a part of a core, at any load of
+    the machine. An unused part is not saved up: waiting for others does not make it faster
+    afterwards."""
 
     def __init__(self, pid, rate):
         super().__init__(daemon=True)
@@ -45,7 +45,7 @@ class Brake(threading.Thread):
                 os.kill(self.pid, signal.SIGCONT if left > 0 else signal.SIGSTOP)
             os.kill(self.pid, signal.SIGCONT)
         except (OSError, ProcessLookupError):
-            pass  # it has ended
+            pass  # the process has ended
 
     def release(self):
         self.released.set()
@@ -81,7 +81,7 @@ def body(claim):
         say("observed speeds: %s" % speed)
         if speed["w0"] != 1 or not 0.02 <= speed["w1"] < 0.6:
             raise Failed("observed speeds %s" % speed)
-        # it is fast again, and has too little to do: that is for the next minute
+        # fast again, and with too little to do: a change is for the next minute
         brake.release()
         c.wait_done("small", 120)
         spread = [e["ts"] for e in c.events("small") if e["type"] == "node.slow"]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A job on two agents while hspmdd runs on stores that are not the cluster's, or its store is moved
-or deleted while it runs. Nothing is deleted and nothing stops: with the right store the job goes
-on, in the epoch that runs, without a step lost."""
+"""Runs a job on two agents while hspmdd runs on stores that are not the cluster's, or its store is
+moved or deleted while it runs. Nothing is deleted and nothing stops: with the right store the job
+goes on, in the epoch that runs, without a step lost."""
 import json
 import os
 import re
@@ -96,7 +96,8 @@ def mistaken(w, d, t):
     found = re.search(r"\(replaced last: end hspmdd, then hspmdd -c CONFIG "
                       r"--restore (with )?(\S+?)( of state_dir)?\)", reason)
     check(found, "the reason says how: %r" % reason)
-    newer = os.path.join(w.path("state"), found.group(2))  # a long path is cut down to its last name
+    # a long path is cut down to its last name
+    newer = os.path.join(w.path("state"), found.group(2))
     check(newer.startswith(w.path("state/state.db.replaced-")), "it is the one that was replaced: %r" % reason)
     d.kill()
     d.wait()
@@ -168,7 +169,7 @@ def gone(w, t, port, words):
 
 def moved(w, d, t):
     """The folder of a running hspmdd is moved, another store is put at its path, and it is moved
-    back: hspmdd notices, and goes on by itself. Then it is deleted: what hspmdd has is saved, and
+    back: hspmdd notices, and goes on by itself. Then it is deleted: hspmdd's records are saved, and
     put back."""
     d.kill()
     d.wait()
@@ -208,7 +209,7 @@ def moved(w, d, t):
 
 def adopted_by_mistake(w, d):
     """An hspmdd with a mistyped folder adopts a job. With the right folder its nodes are foreign,
-    and what is said first is to start the other one again: there the job goes on, without a step
+    and the first advice is to start the other one again: there the job goes on, without a step
     lost."""
     t = Training(w, "mist", steps=1000000, least=2)
     t.reach(20)
@@ -240,7 +241,7 @@ def adopted_by_mistake(w, d):
 
 
 def ended_since(w, d, t):
-    """The job is cancelled; then a backup of before is put back. It is not trained again until
+    """The job is cancelled; then an earlier backup is put back. The job is not trained again until
     somebody says so."""
     w.ctl("cancel", "small")
     until("no state is left", lambda: not left_over(w))

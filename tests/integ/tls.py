@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Training over TLS, which devices of different hosts use: here forced between agents of one host.
-The end is that of the clear run, every mesh is encrypted, and what an administrator chose instead
-is shown."""
+"""Trains over TLS, which devices of different hosts use: here forced between agents of one host.
+The end is that of the clear run, every mesh is encrypted, and an administrator's other choice is
+shown."""
 import json
 import re
 import sys

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""hspmdctl trace of a pipeline on three agents: every device is in it with the same steps, no two
-spans of a queue overlap, forward comes before backward, messages are sent before they have arrived,
-all within the bound of the clocks that the trace states; one that the end of an epoch cuts says so;
-what cannot be traced is refused in one line."""
+"""Runs hspmdctl trace on a pipeline on three agents: every device is in it with the same steps, no
+two spans of a queue overlap, forward comes before backward, messages are sent before they have
+arrived, all within the bound of the clocks that the trace states; one that the end of an epoch cuts
+says so; a step that cannot be traced is refused in one line."""
 import json
 import os
 import signal
@@ -19,7 +19,7 @@ from world import BUILD, main
 PLAN = """{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 4, stages: [
   {layers: 1, ranks: [0]}, {layers: 1, ranks: [1, 2], tensor: [1, 1]}]}]}
 """
-BOUND = 100000.0  # microseconds: what clocks on one machine must be known to, however busy it is
+BOUND = 100000.0  # microseconds: the bound on clocks on one machine, at any load
 
 
 class Traced(Training):
@@ -147,7 +147,8 @@ def run(w):
     second.start()
     until("one of them is refused", lambda: got)
     check(got[0][0] == 7 and "another trace of the job is under way" in got.pop()[2], "two at a time")
-    w.ctl("drain", "gamma", "--reason", "lunch")  # comes before 64 steps are over, or the trace is whole
+    # comes before 64 steps are over, or the trace is whole
+    w.ctl("drain", "gamma", "--reason", "lunch")
     os.kill(stopped, signal.SIGCONT)
     second.join(4 * LIMIT)
     other.join(4 * LIMIT)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A job on two agents, first undisturbed, then with an executor killed, an agent leaving, one
+"""Runs a job on two agents, first undisturbed, then with an executor killed, an agent leaving, one
 joining and hspmdd killed: every step is done, the end is the same, and no state is left behind."""
 import json
 import os
@@ -77,7 +77,7 @@ class Training:
 
 
 def plan_of_today(w, t, other):
-    """plan --exit-code: 0 while a job runs what would be planned now, 10 when there is no such job.
+    """plan --exit-code: 0 while a job runs the plan of now, 10 when there is no such job.
     """
     for job, code in ((t.job, 0), (dict(t.job, name=other), 10)):
         w.write("today.json", json.dumps(job))
@@ -88,7 +88,8 @@ def plan_of_today(w, t, other):
             check(r.returncode in (0, 10) and "RANK" in r.stdout and "\nstate folders " in r.stdout and
                   "\nstate: " in r.stdout, "plan --exit-code: %r, wanted %d" % (r, code))
             return r.returncode == code
-        until("plan --exit-code gives %d" % code, asked, 3 * LIMIT)  # a busy device may be measured anew
+        # a busy device may be measured anew
+        until("plan --exit-code gives %d" % code, asked, 3 * LIMIT)
 
 
 def held_up(w):

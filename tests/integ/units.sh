@@ -1,6 +1,7 @@
 #!/bin/sh
-# systemd reads the unit files without a complaint, once their programs are where they say; what they leave open is
-# little; each runs as a user of its own that systemd-sysusers makes, both with the group hspmd.
+# Checks that systemd reads the unit files without a complaint, once their programs are where they
+# say; they leave little open; each runs as a user of its own that systemd-sysusers makes, both with
+# the group hspmd.
 set -u
 src=${HSPMD_SRC:-.}
 command -v systemd-analyze >/dev/null || {

@@ -89,7 +89,7 @@ def hello(c, node, newest, oldest, **more):
 
 
 def older(w):
-    """An agent of the oldest version is a member; what it keeps has no papers_damaged."""
+    """An agent of the oldest version is a member; its kept jobs have no papers_damaged."""
     c = w.call(OLDEST, OLDEST)
     hello(c, "delta", OLDEST, OLDEST)
     check(c.expect("welcome")[2]["protocol"] == OLDEST, "the version of the agent")
@@ -108,7 +108,7 @@ def run(w):
     first = w.live(NEXT)
     strangers(w)
     older(w)
-    c = w.call(PROTOCOL + 1, PROTOCOL)  # an agent of the next version that says what we do not know
+    c = w.call(PROTOCOL + 1, PROTOCOL)  # an agent of the next version, with unknown fields
     hello(c, "gamma", PROTOCOL + 1, PROTOCOL, folder_free="0", colour="green")
     check(c.expect("welcome")[2]["protocol"] == PROTOCOL, "the newest version that both speak")
     c.send(99, {"colour": "green"})

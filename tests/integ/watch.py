@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What watches hspmdd: /metrics and /healthz while a job trains and one of its agents dies,
+"""Watches hspmdd: /metrics and /healthz while a job trains and one of its agents dies,
 requests that are wrong, promtool's judgement of the text where it is here, and the TensorBoard
 event files of the job. Names that completion offers."""
 import json
@@ -141,7 +141,7 @@ def wrong_requests(w):
                 while s.recv(65536):
                     pass
             except OSError:
-                pass  # it may close while we still write
+                pass  # the server may close while we still write
     check(w.get("/healthz")[0] == 200, "garbage harms nobody")
 
 

@@ -1,5 +1,5 @@
-"""What the tests of whole programs share: frames and messages as README.md of proto/wire says,
-processes."""
+"""Shares helpers among tests of whole programs: frames and messages as README.md of proto/wire
+says, processes."""
 import json
 import select
 import socket
@@ -92,7 +92,7 @@ class Conn:
                 try:
                     self.send("heartbeat", f[2])
                 except OSError:
-                    pass  # it has closed meanwhile: the next read tells
+                    pass  # closed meanwhile: the next read tells
             if f[0] == name:
                 return f
 

@@ -1,4 +1,4 @@
-"""A private folder with processes in it, and how a test of whole programs begins and ends.
+"""Makes a private folder with processes in it, and begins and ends a test of whole programs.
 
 join.py adds hspmdd with agents, ctl.py the commands, agent.py a coordinator of its own."""
 import os
@@ -19,7 +19,7 @@ BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", "build"))
 
 
 class Folder:
-    """Everything below one folder; what was started is ended, and the folder goes."""
+    """Everything below one folder; all started processes are ended, and the folder goes."""
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="hspmd-integ-")
@@ -80,7 +80,7 @@ def unread():
 
 
 def complete(*words, address="/nonexistent"):
-    """What bash offers for the last word of a hspmdctl command, with hspmdd at @address."""
+    """The offers of bash for the last word of a hspmdctl command, with hspmdd at @address."""
     script = ("source %s/daemon/ctl/completion/hspmdctl; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($#-1)); _hspmdctl; "
               "printf '%%s\\n' \"${COMPREPLY[@]}\"" % os.environ.get("HSPMD_SRC", "."))
     r = subprocess.run(["bash", "-c", script, "bash", os.path.join(BUILD, "hspmdctl")] + list(words),
@@ -96,7 +96,8 @@ def main(make, run, programs, passed, lines=100):
         if not os.access(os.path.join(BUILD, p), os.X_OK):
             print("%s is not built" % p)
             return 77
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what runs in the background
+    # a shell ignores it in background processes
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     w = make()
     try:
         run(w)
