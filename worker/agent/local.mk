@@ -15,5 +15,7 @@ worker_agent_libagent_a_SOURCES = \
   worker/agent/told_steps.c worker/agent/told_steps.h \
   worker/agent/uplink.c worker/agent/uplink.h
 
+EXTRA_DIST += worker/agent/DECISIONS.md
+
 # Programs that link libagent need these behind it.
 AGENT_LIBS = worker/agent/libagent.a $(WIRE_LIBS)
