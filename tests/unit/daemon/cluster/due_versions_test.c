@@ -266,7 +266,6 @@ static void sealed(struct cw_world *w, uint32_t node, uint64_t one, uint64_t oth
                             .u.sealed = {.job = 1, .n_holdings = 1 + (other > 0), .holdings = h}});
 }
 
-
 /* Both have version 8 of layout 1, node @node also the newer one: the job goes on from that, and version 8 stays. */
 static void a_version_that_a_survivor_sealed_is_kept(void **state)
 {
