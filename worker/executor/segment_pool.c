@@ -161,7 +161,9 @@ static bool has_key(const struct hsp_exec_env *env, const struct hsp_pooled *x, 
 struct hsp_pinned_segment hsp_pool_take(struct hsp_exec_env *env, const struct hsp_segment_key *key)
 {
     struct hsp_segment_key normal;
-    return hsp_segment_normal_key(key, &normal, NULL) == HSP_OK
+    /* a folder that became read-only is a fault, which an epoch finds by opening its segment */
+    return access(env->state_dir, W_OK | X_OK) == 0 &&
+                   hsp_segment_normal_key(key, &normal, NULL) == HSP_OK
                ? open_note(take_out(env, has_key, &normal))
                : (struct hsp_pinned_segment){0};
 }

@@ -23,14 +23,14 @@ static void hello_refused(void **state)
     cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
     struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = 18,
-                                    .protocol_oldest = 18,
+                        .u.hello = {.protocol = 19,
+                                    .protocol_oldest = 19,
                                     .node = "a",
                                     .address = "",
                                     .incarnation = cw_secret(1)}};
     cw_msg(&w, 10, m);
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text,
-                        "the agent speaks protocol 18, hspmdd protocol 14 to 17: upgrade hspmdd");
+                        "the agent speaks protocol 19, hspmdd protocol 14 to 18: upgrade hspmdd");
     assert_null(cw_find(&w, HSP_ACT_SEND)); /* FENCED would cost it its executors */
     m.u.hello.protocol_oldest = 17;
     m.u.hello.incarnation = cw_secret(0);
