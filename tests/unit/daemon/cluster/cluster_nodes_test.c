@@ -49,7 +49,7 @@ static void hello_refused(void **state)
     m.u.hello.protocol = 99;
     cw_msg(&w, 13, m);
     assert_int_equal(cw_find(&w, HSP_ACT_SEND)->msg->type, HSP_MSG_WELCOME);
-    assert_int_equal(cw_find(&w, HSP_ACT_SEND)->msg->u.welcome.protocol, 17);
+    assert_int_equal(cw_find(&w, HSP_ACT_SEND)->msg->u.welcome.protocol, 18);
     cw_end(&w);
 }
 
