@@ -215,24 +215,25 @@ static bool parse_condition(const char *what, struct hsp_waiter *w)
     return true;
 }
 
-static bool fulfilled(const struct hsp_waiter *w, const struct hsp_job *j)
+/* @step: that the job has come to. */
+static bool fulfilled(const struct hsp_waiter *w, const struct hsp_job *j, uint64_t step)
 {
     switch (w->what) {
     case WAIT_RUNNING: return j->state == HSP_JOB_RUNNING;
-    case WAIT_STEP: return j->stable >= w->step;
+    case WAIT_STEP: return step >= w->step;
     case WAIT_DONE: break;
     }
     return j->state == HSP_JOB_DONE;
 }
 
 /* "job", "state", "reason", "step"; cJSON_free. */
-static char *wait_doc(const struct hsp_job *j, const char *reason)
+static char *wait_doc(struct hsp_app *a, const struct hsp_job *j, const char *reason)
 {
     cJSON *o = cJSON_CreateObject();
     (void)cJSON_AddStringToObject(o, "job", j->name);
     (void)cJSON_AddStringToObject(o, "state", hsp_job_state_name(j->state));
     (void)cJSON_AddStringToObject(o, "reason", reason);
-    (void)cJSON_AddNumberToObject(o, "step", (double)j->stable);
+    (void)cJSON_AddNumberToObject(o, "step", (double)hsp_app_job_step(a, j));
     char *doc = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
     return doc;
@@ -241,7 +242,7 @@ static char *wait_doc(const struct hsp_job *j, const char *reason)
 static void answer_wait(struct hsp_app *a, const struct hsp_waiter *w, const struct hsp_job *j,
                         enum hsp_status st, const char *message)
 {
-    char *doc = wait_doc(j, j->reason);
+    char *doc = wait_doc(a, j, j->reason);
     hsp_app_reply(a, w->conn, w->request, st, message, doc, doc != NULL ? strlen(doc) : 0, false);
     cJSON_free(doc);
 }
@@ -254,7 +255,7 @@ static void tell_problem(struct hsp_app *a, struct hsp_waiter *w)
         return;
     }
     memcpy(w->told, j->problem, sizeof w->told);
-    char *doc = w->told[0] != '\0' ? wait_doc(j, w->told) : NULL;
+    char *doc = w->told[0] != '\0' ? wait_doc(a, j, w->told) : NULL;
     if (doc != NULL) {
         hsp_app_reply(a, w->conn, w->request, HSP_OK, "", doc, strlen(doc), true);
     }
@@ -270,7 +271,8 @@ static bool try_answer(struct hsp_app *a, const struct hsp_waiter *w)
         hsp_app_reply(a, w->conn, w->request, HSP_ENOENT, "the job was forgotten", NULL, 0, false);
         return true;
     }
-    if (fulfilled(w, j) || hsp_job_terminal(j->state)) {
+    const uint64_t step = hsp_app_job_step(a, j);
+    if (fulfilled(w, j, step) || hsp_job_terminal(j->state)) {
         answer_wait(a, w, j, HSP_OK, "");
         return true;
     }
@@ -278,7 +280,7 @@ static bool try_answer(struct hsp_app *a, const struct hsp_waiter *w)
         const char *fault = hsp_app_job_fault(a, j->id);
         const char *why = j->reason[0] != '\0' ? j->reason : fault != NULL ? fault : j->problem;
         hsp_str_printf(text, sizeof text, "job %s is %s at step %" PRIu64 "%s%s", j->name,
-                       hsp_job_state_name(j->state), j->stable, why[0] != '\0' ? ": " : "", why);
+                       hsp_job_state_name(j->state), step, why[0] != '\0' ? ": " : "", why);
         answer_wait(a, w, j, HSP_ETIMEDOUT, text);
         return true;
     }

@@ -556,6 +556,34 @@ static void a_step_of_a_job_that_is_not_on_record_is_waited_for(void **state)
     w.app->cluster->n_jobs--;
 }
 
+/* Where few versions are due, a step is reached when it is made, as status shows it; not one of an epoch that is over. */
+static void a_step_is_waited_for_until_it_is_made(void **state)
+{
+    struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .state = HSP_JOB_RUNNING,
+                        .steps = 900,
+                        .stable = 50,
+                        .cur = {.epoch = 3}};
+    struct hsp_app_job told = {
+        .id = 1, .have_step = true, .step_epoch = 2, .step = {.job = 1, .step = 70}};
+    const struct hsp_msg m = {.type = HSP_MSG_WAIT, .u.query = {.name = "j", .what = "step=60"}};
+    (void)state;
+    w.app->cluster->jobs[w.app->cluster->n_jobs++] = &j;
+    w.app->jobs = &told;
+    w.app->n_jobs = 1;
+    hsp_app_wait(w.app, c, &m);
+    assert_said("");
+    told.step_epoch = 3;
+    told.step.step = 60;
+    hsp_app_wait_check(w.app);
+    assert_said("{\"job\":\"j\",\"state\":\"running\",\"reason\":\"\",\"step\":60}");
+    w.app->n_jobs = 0;
+    w.app->jobs = NULL;
+    w.app->cluster->n_jobs--;
+}
+
 /* One connection may send as many requests as it likes. */
 static void no_more_wait_than_there_is_room_for(void **state)
 {
@@ -684,6 +712,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(the_step_that_a_job_goes_back_to_is_read_again),
         TEST(who_waits_hears_what_holds_the_job_up),
         TEST(a_step_of_a_job_that_is_not_on_record_is_waited_for),
+        TEST(a_step_is_waited_for_until_it_is_made),
         TEST(no_more_wait_than_there_is_room_for),
         TEST(a_step_that_is_told_again_is_no_second_point),
         TEST(a_store_that_takes_nothing_says_what_to_do),
