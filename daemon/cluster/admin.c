@@ -462,6 +462,19 @@ static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     reply(c, a, HSP_OK, j->id, hsp_ci_say_cancelled(c, j, known));
 }
 
+/* The devices on which @j is still stopping: "n0/0, n1/0". */
+static const char *stopping_on(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    const char *list = "";
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        bool away = hsp_ci_node(c, j->leases[i])->conn == 0;
+        list = hsp_ci_and_name(c, list, i,
+                               hsp_ci_printf(c, "%s%s", hsp_ci_device_name(c, j->leases[i]),
+                                             away ? " (not connected)" : ""));
+    }
+    return list;
+}
+
 /* Its checkpoints stay where they are. */
 static void forget_job(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
@@ -475,8 +488,11 @@ static void forget_job(struct hsp_cluster *c, const struct hsp_admin_event *a, s
     }
     if (j->n_leases != 0) {
         reply(c, a, HSP_ESTATE, j->id,
-              hsp_ci_printf(c, "job %s is still stopping on %u device%s: try again in a moment",
-                            j->name, j->n_leases, hsp_s(j->n_leases)));
+              hsp_ci_printf(c,
+                            "job %s is still stopping on %s: forget it again in a minute; an "
+                            "executor that does not stop is killed, which the log of its "
+                            "hspmd-worker tells",
+                            j->name, stopping_on(c, j)));
         return;
     }
     const char *was = hsp_ci_say_forgotten(c, j);

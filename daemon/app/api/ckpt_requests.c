@@ -15,6 +15,7 @@
 
 #define LOOK_MS  10000 /* for nodes that are connected and do not answer */
 #define STOPS_MS 100   /* between two looks whether the devices of a job have stopped */
+#define STOP_MS  8000  /* for that, where the caller is told which have not: it waits 10 s */
 #define WHY_MOST 200u  /* bytes of the reason why nodes could not look, for the core */
 
 struct hsp_look {
@@ -26,7 +27,8 @@ struct hsp_look {
     uint32_t conn;   /* of the caller, as the next two */
     uint64_t request, step;
     char actor[96];
-    bool waits; /* nobody was asked: devices of the job still stop */
+    bool waits;        /* nobody was asked: devices of the job still stop */
+    hsp_msec until_ms; /* FOR_FORGET: for so long at most */
     hsp_msec end_ms;
     struct hsp_ckpt_answers got;
 };
@@ -106,7 +108,8 @@ static void ask_stopped(struct hsp_app *a, struct hsp_look *x)
 {
     const struct hsp_job *j = hsp_cluster_job(a->cluster, x->job);
     bool stops = j != NULL && hsp_ci_at_rest(j) && j->n_leases > 0;
-    x->waits = stops && (x->why == FOR_RESUME || x->why == FOR_FORGET);
+    x->waits =
+        stops && (x->why == FOR_RESUME || (x->why == FOR_FORGET && hsp_app_now() < x->until_ms));
     x->end_ms = x->waits ? hsp_app_now() + STOPS_MS : 0;
     if (!x->waits && x->why != FOR_FORGET) {
         (void)ask(a, x);
@@ -330,7 +333,7 @@ void hsp_app_resume_from(struct hsp_app *a, const struct hsp_caller *cl, const s
 void hsp_app_forget(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
                     uint32_t job)
 {
-    struct hsp_look what = {.why = FOR_FORGET};
+    struct hsp_look what = {.why = FOR_FORGET, .until_ms = hsp_app_now() + STOP_MS};
     begin_for(a, cl, m, job, &what);
 }
 

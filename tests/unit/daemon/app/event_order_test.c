@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "daemon/app/api/ckpt_requests.h"
 #include "daemon/app/app.h"
 #include "daemon/app/dispatch.h"
 #include "daemon/app/feed/event_log.h"
@@ -584,6 +585,29 @@ static void a_step_is_waited_for_until_it_is_made(void **state)
     w.app->cluster->n_jobs--;
 }
 
+/* An executor of the job does not stop: the core says where, before hspmdctl stops waiting. */
+static void a_job_that_does_not_stop_is_not_forgotten(void **state)
+{
+    struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];
+    struct hsp_job j = {.id = 1, .name = "j", .state = HSP_JOB_CANCELLED, .n_leases = 1};
+    const struct hsp_msg m = {.type = HSP_MSG_FORGET, .u.query = {.name = "j", .what = ""}};
+    (void)state;
+    w.app->cluster->jobs[w.app->cluster->n_jobs++] = &j;
+    (void)snprintf(c->name, sizeof c->name, "me");
+    hsp_app_forget(w.app, c, &m, 1);
+    for (int ms = 0; ms < 8000; ms += 100) {
+        hsp_app_ckpts_check(w.app);
+        hsp_app_settle(w.app);
+        assert_said("");
+        w.now_ns += 100000000u;
+    }
+    hsp_app_ckpts_check(w.app);
+    hsp_app_ckpts_check(w.app);
+    hsp_app_settle(w.app);
+    assert_said("admin me; ");
+    w.app->cluster->n_jobs--;
+}
+
 /* One connection may send as many requests as it likes. */
 static void no_more_wait_than_there_is_room_for(void **state)
 {
@@ -713,6 +737,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(who_waits_hears_what_holds_the_job_up),
         TEST(a_step_of_a_job_that_is_not_on_record_is_waited_for),
         TEST(a_step_is_waited_for_until_it_is_made),
+        TEST(a_job_that_does_not_stop_is_not_forgotten),
         TEST(no_more_wait_than_there_is_room_for),
         TEST(a_step_that_is_told_again_is_no_second_point),
         TEST(a_store_that_takes_nothing_says_what_to_do),

@@ -564,7 +564,9 @@ static void only_what_has_ended_is_forgotten(void **state)
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0);
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ESTATE);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "job j is still stopping on 2 devices: try again in a moment");
+                        "job j is still stopping on n0/0, n1/0: forget it again in a minute; an "
+                        "executor that does not stop is killed, which the log of its hspmd-worker "
+                        "tells");
     for (uint32_t i = 0; i < 2; i++) {
         cw_msg(&w, i + 1,
                (struct hsp_msg){.type = HSP_MSG_STOPPED,
