@@ -96,6 +96,17 @@ static bool is_recent(const struct hsp_cluster *c, hsp_msec at)
     return at != 0 && c->now_ms < at + AGAIN_MS;
 }
 
+/* The pair has held up a job lately, and not in the outage that ends epochs of @j now: votes of @j
+ * have passed since, or the job has waited longer than executors do before they say that a peer is
+ * silent. */
+static bool stalled_before(const struct hsp_cluster *c, const struct hsp_job *j,
+                           const struct hsp_broken_pair *p)
+{
+    bool over =
+        j->progress.since_ms >= p->stalled_ms || c->now_ms >= p->stalled_ms + c->cfg.dead_ms;
+    return is_recent(c, p->stalled_ms) && over;
+}
+
 /* Each loss counts once, when one of the two has told of it. */
 void hsp_ci_pair_suspect(struct hsp_cluster *c, const struct hsp_job *j, uint64_t epoch, uint32_t a,
                          uint32_t b, bool own)
@@ -107,7 +118,7 @@ void hsp_ci_pair_suspect(struct hsp_cluster *c, const struct hsp_job *j, uint64_
     }
     if (own) {
         p->suspects = (is_recent(c, p->suspect_ms) ? p->suspects : 0) + 1;
-        p->suspects += p->suspects == 1 && is_recent(c, p->stalled_ms);
+        p->suspects += p->suspects == 1 && stalled_before(c, j, p);
         p->suspect_ms = c->now_ms;
     }
     p->suspects = p->suspects > 0 ? p->suspects : 1;

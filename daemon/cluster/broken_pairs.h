@@ -8,7 +8,7 @@
  *
  * A pair that is answered and falls silent all the same, twice within a minute, is broken too: some
  * packets pass. So is one that falls silent once and holds up a job once (progress.h) within a
- * minute, in either order.
+ * minute, in either order. An outage of 3.2 s does both at once, and counts as one silence.
  *
  * A pair through which too little comes (progress.h) is broken, too. It is mended when its rate,
  * measured again (link_probe.h), is half of what plans reckon with or more. Calls that are answered

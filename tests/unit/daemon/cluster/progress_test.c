@@ -368,6 +368,24 @@ static void a_silence_and_a_stall_are_enough(void **state)
     }
 }
 
+/* An outage of 3.2 s: the job has waited for 3 s, then executors say that they hear nothing, then calls are answered. */
+static void one_outage_is_no_broken_pair(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    for (uint32_t late = 0; late < 2;
+         late++) { /* it waited longer than an outage takes to be told */
+        run(&w, 3, 0.1);
+        name_link(&w);
+        w.now += late ? w.c->cfg.dead_ms : 400;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        hsp_ci_pair_suspect(w.c, cw_job(&w, 1), 1, 0, 1, true);
+        hsp_ci_pair_answered(w.c, 0, 1);
+        assert_int_equal(w.c->n_broken, late);
+        cw_end(&w);
+    }
+}
+
 static void a_vote_in_between(void **state)
 {
     (void)state;
@@ -607,6 +625,7 @@ HSP_TEST_FILE(progress_test)
                                        cmocka_unit_test(the_link_is_avoided),
                                        cmocka_unit_test(a_vote_in_between),
                                        cmocka_unit_test(a_silence_and_a_stall_are_enough),
+                                       cmocka_unit_test(one_outage_is_no_broken_pair),
                                        cmocka_unit_test(what_no_job_can_do_without_is_borne),
                                        cmocka_unit_test(until_it_is_fast_again),
                                        cmocka_unit_test(calls_do_not_mend_it),
