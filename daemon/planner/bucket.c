@@ -27,6 +27,11 @@ uint64_t hsp_bucket_of_plan(const struct hsp_plan *plan, const struct hsp_cluste
                             const uint32_t *device)
 {
     uint32_t most = 0;
+    for (uint32_t r = 0; r < plan->n_ranks; r++) {
+        if (c->dev[device[r]].no_buckets) {
+            return 0;
+        }
+    }
     if (plan->states_bucket) {
         return plan->bucket_bytes;
     }

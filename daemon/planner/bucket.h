@@ -13,8 +13,8 @@
 
 /* Among @holders of a parameter. 0: nobody else has it. At most HSP_MAX_BUCKET. */
 uint64_t hsp_bucket_bytes(const struct hsp_link_cost *link, uint32_t holders);
-/* The bucket of @plan, whose rank r is device[r]: as stated, else for its most held parameters.
- */
+/* The bucket of @plan, whose rank r is device[r]: 0 where a device knows none, else as stated, else
+ * for the parameters that most ranks hold. */
 uint64_t hsp_bucket_of_plan(const struct hsp_plan *plan, const struct hsp_cluster_desc *c,
                             const uint32_t *device);
 /* Collectives for @n parameters of @bytes together. */

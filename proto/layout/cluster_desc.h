@@ -42,6 +42,7 @@ struct hsp_device_desc {
                     [HSP_N_GEMM_CLASSES]; /* the share of that rate that products of a class
                                              reach; 0: not known, all of it */
     bool widens;            /* it computes on bf16 in copies in fp32 of an op's operands */
+    bool no_buckets;        /* its program knows no buckets of Reshards (protocol 16 and before) */
     double mem_bytes_per_s; /* element-wise traffic, read + written */
     double bf16_part; /* of it, that such work on bf16 reaches, in its bytes; 0: not known, all */
     double op_us;     /* fixed cost of one instruction */

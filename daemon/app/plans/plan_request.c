@@ -11,6 +11,7 @@
 #include "daemon/planner/cluster_file.h"
 #include "proto/base/map.h"
 #include "proto/base/str.h"
+#include "proto/wire/protocol.h"
 
 /* Of a device that ran out of memory, this part at least is taken off. */
 #define MEMORY_STEP 16
@@ -171,6 +172,7 @@ static void describe_device(const struct hsp_cluster *c, hsp_device_id id, doubl
     memcpy(d->gemm_part, n->dev[HSP_DEVICE_INDEX(id)].gemm_part, sizeof d->gemm_part);
     d->bf16_part = p->bf16_part > 0 ? fmin(fmax(p->bf16_part, LEAST_BF16_PART), MOST_BF16_PART) : 0;
     d->widens = strcmp(kind, "cpu") == 0;
+    d->no_buckets = n->protocol != 0 && n->protocol < HSP_PROTO_BUCKETS;
     double s = speed > 0 ? speed : 1;
     for (int r = 0; r < HSP_N_RATES; r++) {
         d->gemm_flops[r] *= s;

@@ -6,6 +6,7 @@
 #include "daemon/app/plans/plan_choice.h"
 #include "daemon/planner/links.h"
 #include "proto/base/size.h"
+#include "proto/wire/protocol.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/app_lib.h"
 
@@ -782,6 +783,32 @@ static void test_a_plan_written_by_hand_fits_without_buckets(void **state)
     app_cluster_free(c);
 }
 
+/* Executors of protocol 16 get programs without buckets, so none of a plan with one is laid out for them. */
+static void test_older_members_have_no_buckets(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file open[] = {{"dp.yaml", DP2}};
+    struct hsp_job_rec *j[2] = {app_job("", 0, NULL), app_job("annotations: [dp.yaml]\n", 1, open)};
+    for (int k = 0; k < 2; k++) { /* of the planner; written by hand */
+        uint64_t need[2] = {0, 0};
+        for (uint32_t older = 0; older < 2; older++) {
+            for (uint32_t i = 0; i < 4; i++) {
+                c->nodes[i].protocol = HSP_PROTO_BUCKETS - older;
+            }
+            struct hsp_plan_answer a = plan_with(c, j[k], NULL);
+            assert_int_equal(a.status, HSP_OK);
+            assert_int_equal(a.plan->built->plan->bucket_bytes > 0, older == 0);
+            need[older] = a.plan->built->info.mem_bytes[0];
+            (void)hsp_plan_rec_unref(a.plan);
+        }
+        assert_true(need[1] < need[0]);
+    }
+    (void)hsp_job_rec_unref(j[0]);
+    (void)hsp_job_rec_unref(j[1]);
+    app_cluster_free(c);
+}
+
 static void test_impossible_and_cancelled(void **state)
 {
     (void)state;
@@ -825,6 +852,7 @@ HSP_TEST_FILE(plan_request_test)
         cmocka_unit_test(test_the_planner_goes_on_to_its_next_plan),
         cmocka_unit_test(test_a_plan_written_by_hand_may_fill_its_device),
         cmocka_unit_test(test_a_plan_written_by_hand_fits_without_buckets),
+        cmocka_unit_test(test_older_members_have_no_buckets),
         cmocka_unit_test(test_a_plan_as_good_is_kept),
         cmocka_unit_test(test_the_running_plan_stays_when_a_better_one_is_too_large),
         cmocka_unit_test(test_plans_are_held_to_state_folders),
