@@ -63,14 +63,17 @@ static enum hsp_status start(struct hsp_cuda *g, enum hsp_devq q, cudaGraphExec_
     return *ret_started ? HSP_OK : hsp_cuda_goes_on(g, q, "the start of a graph", err);
 }
 
-/* From now on the calls of @key run as they are. */
+/* From now on the calls of @key run as they are. After a rehearsal the key counts as one that never
+ * came: calls that have run once may be captured where they were refused before. */
 static void give_up(struct hsp_cuda *g, struct hsp_cuda_queue *u, const struct hsp_digest *key)
 {
     hsp_cuda_graphs_lock(g);
     struct hsp_cuda_graph *x = hsp_cuda_graph_find(u, key);
     x = x != NULL ? x : hsp_cuda_graph_room(u);
     hsp_cuda_graph_destroy(x);
-    *x = (struct hsp_cuda_graph){.key = *key, .state = HSP_CUDA_GRAPH_NEVER, .used = ++u->uses};
+    if (!u->rehearses) {
+        *x = (struct hsp_cuda_graph){.key = *key, .state = HSP_CUDA_GRAPH_NEVER, .used = ++u->uses};
+    }
     hsp_cuda_graphs_unlock(g);
 }
 

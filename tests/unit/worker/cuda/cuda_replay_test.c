@@ -89,7 +89,8 @@ static void test_rehearsed(void **state)
     standin_close(b);
 }
 
-/* What the library refuses in a rehearsal runs as it is in the steps. */
+/* A refusal of the library in a rehearsal leaves the key to the steps, as one that never came: it may
+ * need calls that have run. */
 static void test_rehearsed_in_vain(void **state)
 {
     (void)state;
@@ -103,10 +104,9 @@ static void test_rehearsed_in_vain(void **state)
         assert_ok(b->rehearse(b, HSP_DEVQ_COMPUTE, true, &err), &err);
         hsp_fake_fail(names[i], 1, cudaErrorNotSupported);
         assert_int_equal(piece(b, 1, y, x), i == 0);
-        assert_true(piece(b, 1, y, x)); /* not tried again */
         assert_ok(b->rehearse(b, HSP_DEVQ_COMPUTE, false, &err), &err);
         for (int k = 0; k < 3; k++) {
-            assert_false(piece(b, 1, y, x));
+            assert_int_equal(piece(b, 1, y, x), k == 2);
         }
         standin_finish(b, HSP_DEVQ_COMPUTE);
         assert_true(standin_peek(y) == 6.0f);

@@ -359,7 +359,7 @@ static void compare(const struct hsp_model_spec *model, enum hsp_dtype dtype,
         assert_true(atomic_load(&warmed) > 0);
         assert_int_equal(hsp_fake_usage().first_products, atomic_load(&warmed));
         for (size_t i = 0; i < HSP_ARRAY_LEN(in_no_step); i++) {
-            if (calls_then[i] != calls_before[i]) {
+            if (fails == NULL && calls_then[i] != calls_before[i]) {
                 fail_msg("%s: %u in steps of %s", in_no_step[i], calls_then[i] - calls_before[i],
                          m.family);
             }
