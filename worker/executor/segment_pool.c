@@ -1,5 +1,5 @@
-/* The pages of a spare may be cut by another process at any moment, so nothing here reads them: the
- * note has what is to be known. */
+/* Another process may free the pages of a spare at any moment, so nothing here reads them: the note
+ * has what is to be known. */
 #include "worker/executor/segment_pool.h"
 
 #include <stdlib.h>

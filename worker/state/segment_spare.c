@@ -83,12 +83,13 @@ static void walk(const char *dir,
     }
 }
 
-/* Its executor has it mapped: unlink() alone would free nothing. */
+/* Its executor has it mapped, so unlink() alone would free nothing. It keeps its length: a scan that
+ * opened it when it was a segment reads zeros, and not beyond its end. */
 static void cut(int fd, int folder, const char *name, struct stat *sb, uint64_t *sum)
 {
     (void)sum;
-    if (lock(fd, folder, name, sb) && ftruncate(fd, 0) == 0) {
-        (void)unlinkat(folder, name, 0);
+    if (lock(fd, folder, name, sb) && unlinkat(folder, name, 0) == 0) {
+        (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, sb->st_size);
     }
 }
 

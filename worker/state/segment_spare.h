@@ -4,7 +4,7 @@
  * Example:   layout 7 is released. Its segment job-4+0+2+e7+s0.seg is unsealed and becomes
  *            job-4+0+2+e7+s0.tmp, and stays mapped. Layout 9 is prepared: the file gets the head of
  *            a new segment and the name job-4+0+2+e9+s0.seg. Or another executor lacks room before
- *            that: it cuts the file to nothing and deletes it.
+ *            that: it deletes the file, and frees its pages under the mapping.
  * Format:    a spare has the name of a segment in the making, and the first word of a segment; a
  *            segment in the making begins with zeros. So any version of an agent, or of an executor
  *            of the device, deletes a spare when it begins, as it does with what others left.
@@ -32,7 +32,7 @@ bool hsp_segment_file_is(const char *path, const struct hsp_segment_file *f);
 /* Locks the spare @path, if it is still @f and has @bytes. Until the descriptor that this returns
  * is closed nobody cuts it. Below 0: it is gone. */
 int hsp_spare_lock(const char *path, const struct hsp_segment_file *f, uint64_t bytes);
-/* Cuts and deletes all spares of @dir that nobody has locked. */
+/* Deletes all spares of @dir that nobody has locked, with their pages. */
 void hsp_spare_cut(const char *dir);
 /* Room that cutting would make. */
 uint64_t hsp_spare_bytes(const char *dir);

@@ -739,6 +739,9 @@ static void a_spare_is_cut_unless_it_is_locked(void **state)
     assert_int_equal(hsp_spare_lock(spare, &f, 1), -1); /* another file */
     hsp_spare_cut(dir);
     assert_int_equal(access(spare, F_OK), -1);
+    for (size_t i = 0; i < hsp_segment_bytes(s); i++) { /* of who still has it mapped */
+        assert_int_equal(((const uint8_t *)hsp_segment_map(s))[i], 0);
+    }
     assert_int_equal(access(making, F_OK), 0);
     assert_ok(hsp_segment_check(sealed, &err), &err);
     k = key_of(10, 0);
