@@ -101,6 +101,10 @@ struct hsp_comm_ops {
      * has waited for all of its requests at the end; so the transport may leave to that thread what
      * another would do meanwhile. NULL: of no use here. */
     void (*attend)(struct hsp_comm *c, bool on);
+    /* For @ns from now on long messages of @c wait while @to, a comm of the same kind in this
+     * process, has bytes on their way to other hosts. @to NULL: no more; @to is closed behind
+     * that. Any thread. NULL: of no use here. */
+    void (*yield)(struct hsp_comm *c, const struct hsp_comm *to, uint64_t ns);
     /* Whether it connects all of these @n ranks, the same answer on each of them. NULL: always. */
     bool (*reaches)(struct hsp_comm *c, const uint32_t *ranks, uint32_t n);
     /* Sends and receives between batch(true) and batch(false) are one operation: none need be under

@@ -26,6 +26,7 @@ worker_comm_libcomm_a_SOURCES = \
   worker/comm/mesh/mesh_start.c worker/comm/mesh/mesh_start.h \
   worker/comm/mesh/mesh_stand.c worker/comm/mesh/mesh_stand.h \
   worker/comm/mesh/mesh_tls.c worker/comm/mesh/mesh_tls.h \
+  worker/comm/mesh/mesh_yield.c worker/comm/mesh/mesh_yield.h \
   worker/comm/reduce.c worker/comm/reduce.h \
   worker/comm/runs.c worker/comm/runs.h
 # Sums are vectorised; nothing here may reassociate floating point.

@@ -4,7 +4,7 @@
  * links; mesh_join.c, mesh_call.c, mesh_answer.c and mesh_making.c the handshake; mesh_start.c the
  * start. A standing mesh, lowest first: mesh_seg.c segments; mesh_header.c headers; mesh_poll.c
  * events; mesh_bell.c wake-ups; mesh_match.c messages and their receives; mesh_shm.c links by
- * shared memory; mesh_beat.c silence; mesh_io.c sockets and the I/O thread; mesh_links.c the end of
+ * shared memory; mesh_beat.c silence; mesh_yield.c waits for another mesh; mesh_io.c sockets and the I/O thread; mesh_links.c the end of
  * links; mesh_stand.c what it waits for; mesh_ops.c the operations. */
 #ifndef HSP_MESH_IMPL_H
 #define HSP_MESH_IMPL_H
@@ -111,12 +111,14 @@ struct mesh_link {
     bool tcp;
     bool closed;       /* said BYE, or is gone after it: nothing more comes */
     bool out_armed;    /* EPOLLOUT is on */
+    bool held_back;    /* not though there is something to write (mesh_yield.h) */
     bool in_off;       /* EPOLLIN is off: held, or closed */
     bool writing;      /* the user thread is in the middle of a message */
     bool said;         /* something was sent since the last beat was due */
     bool talks;        /* something has come since the mesh stands: its silence means something */
     atomic_bool heard; /* the same, since the last look */
     uint64_t heard_ns, said_at_ns; /* of the look; when a beat was last due */
+    uint64_t held_since_ns;        /* the piece that is next; 0: it is not */
     uint64_t seq_out;              /* next sequence numbers */
     uint64_t seq_in;
     _Atomic uint64_t arrived; /* bytes of messages, by the socket */
@@ -171,11 +173,15 @@ struct hsp_mesh {
     pthread_cond_t cond;    /* for the user thread */
     pthread_cond_t io_cond; /* for the I/O thread while the user thread leads */
     struct mesh_link *link; /* n */
-    struct seg seg;         /* own; head NULL: no link by shared memory */
-    uint32_t n_shm;         /* links by it. With any of them the user thread never leads */
-    uint32_t n_tcp;         /* links by TCP */
-    bool crowded; /* more ranks on this host than processors: who waits awake makes room */
+    bool holds;             /* some links are held back; of who runs them */
+    uint64_t holds_until_ns;
+    struct seg seg; /* own; head NULL: no link by shared memory */
+    uint32_t n_shm; /* links by it. With any of them the user thread never leads */
+    uint32_t n_tcp; /* links by TCP */
+    bool crowded;   /* more ranks on this host than processors: who waits awake makes room */
     /* locked */
+    const struct hsp_mesh *yields_to; /* long messages wait for it (mesh_yield.h); NULL: for none */
+    uint64_t yields_until_ns, yields_looked_ns, yields_busy_ns;
     bool led;       /* the user thread runs the links while it waits; the I/O thread is parked */
     bool wants;     /* it waits, and would */
     bool pumping;   /* it is in hsp_mesh_turn */

@@ -26,10 +26,12 @@
 #include "worker/comm/mesh/mesh_poll.h"
 #include "worker/comm/mesh/mesh_shm.h"
 #include "worker/comm/mesh/mesh_tls.h"
+#include "worker/comm/mesh/mesh_yield.h"
 
 #define N_EVENTS   64
 #define WAKE       UINT32_MAX         /* epoll tag of wake_fd */
 #define WRITE_TURN ((size_t)1 << 20)  /* bytes to one peer before others have their turn */
+#define WRITE_SOME ((size_t)64 << 10) /* the same where the mesh yields */
 #define BEHIND     ((size_t)2 << 10)  /* read at most behind the end of a message: it is copied */
 #define READ_TURN  16                 /* reads from one peer likewise */
 #define STRAIGHT   ((size_t)4 << 10)  /* a shorter run is copied: one read takes in many of them */
@@ -334,11 +336,13 @@ static void write_link(struct hsp_mesh *m, uint32_t peer)
     struct mesh_link *l = &m->link[peer];
     pthread_mutex_lock(&m->lock);
     struct mesh_out *o = l->out; /* this thread takes it off, nobody else */
+    bool go = o != NULL && !hsp_mesh_hold(m, peer, o->bytes);
+    bool some = go && hsp_mesh_yields(m, l, o->bytes);
     pthread_mutex_unlock(&m->lock);
-    if (o == NULL) {
+    if (!go) {
         return;
     }
-    int r = hsp_mesh_write_some(l, o, WRITE_TURN);
+    int r = hsp_mesh_write_some(l, o, some ? WRITE_SOME : WRITE_TURN);
     pthread_mutex_lock(&m->lock);
     if (r > 0) {
         hsp_mesh_out_done(m, l);
@@ -421,15 +425,23 @@ static bool on_wake(struct hsp_mesh *m)
     return go;
 }
 
+static int wait_ms(const struct hsp_mesh *m)
+{
+    int ms = hsp_mesh_beat_wait(m);
+    return m->holds && (ms < 0 || ms > MESH_YIELD_MS) ? MESH_YIELD_MS : ms;
+}
+
 bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns)
 {
     struct epoll_event ev[N_EVENTS];
     bool go = true;
-    int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, spin_ns > 0 ? 0 : hsp_mesh_beat_wait(m));
+    spin_ns = m->holds ? 0 : spin_ns;
+    int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, spin_ns > 0 ? 0 : wait_ms(m));
     for (uint64_t until = hsp_mesh_now_ns() + spin_ns; n == 0 && spin_ns > 0;) {
         hsp_mesh_look_away(m);
         n = epoll_wait(m->epoll_fd, ev, N_EVENTS, hsp_mesh_now_ns() < until ? 0 : -1);
     }
+    hsp_mesh_go_on(m);
     for (int i = 0; i < n; i++) {
         uint32_t peer = ev[i].data.u32;
         if (peer == WAKE) {

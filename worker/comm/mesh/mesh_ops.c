@@ -23,6 +23,7 @@
 #include "worker/comm/mesh/mesh_match.h"
 #include "worker/comm/mesh/mesh_poll.h"
 #include "worker/comm/mesh/mesh_shm.h"
+#include "worker/comm/mesh/mesh_yield.h"
 
 #define SPIN_NS 100000 /* awake that long: what falling asleep and waking costs twice */
 #define FLUSH_S 10     /* close: a peer that does not read for that long is given up */
@@ -108,7 +109,7 @@ static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t cha
             }
             return HSP_OK;
         }
-    } else if (l->out == NULL && (req == NULL || m->led)) {
+    } else if (l->out == NULL && (req == NULL || m->led) && !hsp_mesh_yields(m, l, bytes)) {
         l->writing = true;
         pthread_mutex_unlock(&m->lock);
         int r = hsp_mesh_write_some(l, &o, SIZE_MAX);
@@ -504,6 +505,7 @@ const struct hsp_comm_ops hsp_mesh_ops = {
     .lend = mesh_lend,
     .unlend = mesh_unlend,
     .attend = mesh_attend,
+    .yield = hsp_mesh_yield,
     .abort = mesh_abort,
     .close = mesh_close,
 };

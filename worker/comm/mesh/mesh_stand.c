@@ -21,9 +21,13 @@ struct hsp_mesh_wait hsp_mesh_waits(struct hsp_comm *c)
     return w;
 }
 
+/* Of a link on which something is held back what has not left says nothing about the link. */
 static uint64_t unsent(const struct mesh_link *l)
 {
     int kernel = 0;
+    if (l->held_back) {
+        return 0;
+    }
     if (ioctl(l->fd, SIOCOUTQ, &kernel) != 0 || kernel < 0) {
         kernel = 0; /* the socket has been shut down */
     }

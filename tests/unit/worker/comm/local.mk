@@ -13,6 +13,7 @@ comm_tests = \
   tests/unit/worker/comm/mesh_shm_test \
   tests/unit/worker/comm/mesh_tls_test \
   tests/unit/worker/comm/mesh_wire_test \
+  tests/unit/worker/comm/mesh_yield_test \
   tests/unit/worker/comm/nccl_comm_test \
   tests/unit/worker/comm/nccl_kill_test \
   tests/unit/worker/comm/nccl_lib_test \
@@ -36,6 +37,7 @@ tests_unit_worker_comm_comm_tests_SOURCES = \
   tests/unit/worker/comm/mesh_shm_test.c \
   tests/unit/worker/comm/mesh_tls_test.c \
   tests/unit/worker/comm/mesh_wire_test.c \
+  tests/unit/worker/comm/mesh_yield_test.c \
   tests/unit/worker/comm/nccl_comm_test.c \
   tests/unit/worker/comm/nccl_kill_test.c \
   tests/unit/worker/comm/nccl_lib_test.c \
