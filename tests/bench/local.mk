@@ -9,7 +9,7 @@ tests_bench_hashbench_SOURCES = \
   tests/bench/hashbench.c tests/bench/limits.c tests/bench/limits.h
 tests_bench_hashbench_LDADD = $(BASE_LIBS)
 CLEANFILES += tests/bench/attnbench$(EXEEXT) tests/bench/hashbench$(EXEEXT) tests/bench/stepbench$(EXEEXT)
-EXTRA_DIST += tests/bench/README.md tests/bench/cpu_step.py tests/bench/mesh.py
+EXTRA_DIST += tests/bench/README.md tests/bench/copies.py tests/bench/cpu_step.py tests/bench/mesh.py
 
 # All-reduces of our mesh, and (where configure found it) of Open MPI: the claim mesh-bandwidth runs
 # both.

@@ -644,6 +644,7 @@ void hsp_epoch_halt(struct hsp_ex_epoch *e)
     hsp_engine_halt(e->engine);
     hsp_epoch_direct_close(e);
     (void)hsp_epoch_device_await(e, NULL); /* of a device that has failed nothing is under way */
+    hsp_epoch_hurry_copies(e);             /* nothing looks at a mesh that is closed */
     for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
         if (e->mesh[i] != NULL) {
             e->mesh[i]->ops->close(e->mesh[i]);

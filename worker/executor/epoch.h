@@ -179,6 +179,7 @@ enum hsp_keeper_work {
 /* The work of its threads beside that of engine and meshes. */
 struct hsp_epoch_threads {
     bool awaits_copies; /* a vote waits for its version */
+    bool hurries;       /* until that is confirmed */
     int64_t awaits_ns;  /* since */
     enum hsp_keeper_work work;
     int64_t work_ns;
@@ -259,6 +260,7 @@ struct hsp_ex_epoch {
     uint64_t confirmed;     /* newest version with confirmed copies; HSP_NO_VERSION: none */
     uint64_t stable;        /* newest version known to be stable */
     atomic_bool marked;     /* the folder of the job was made, or found, and has its mark */
+    int64_t copied_ns;      /* keeper: the begin of its last copies; 0: there were none */
     uint64_t ckpt_written;  /* keeper: version of its last shared checkpoint; 0: none */
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
     bool checkpoint_asked;  /* by a vote record, not by the calendar */

@@ -17,6 +17,7 @@
 #include "worker/executor/kill_point.h"
 
 #define ROW_HEAD 16
+#define MOST_NS  30000000000 /* between two due versions */
 
 enum channel { CHANNEL_VERSION = 1, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP, CHANNEL_SUM };
 
@@ -288,6 +289,31 @@ enum hsp_status hsp_epoch_next_copy(struct hsp_ex_epoch *e, uint64_t *version, s
     return st;
 }
 
+/* ---- beside the steps ---- */
+
+void hsp_epoch_hurry_copies(struct hsp_ex_epoch *e)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    if (comm != NULL && comm->ops->yield != NULL) {
+        comm->ops->yield(comm, NULL, 0);
+    }
+}
+
+/* Where due versions are apart a copy gives way to gradients and activations, for half of the time
+ * between the last two. It would take that of the next one, else. */
+static void give_way(struct hsp_ex_epoch *e)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE], *data = e->mesh[HSP_MESH_DATA];
+    const int64_t now = hsp_clock_ns(), apart = e->copied_ns > 0 ? now - e->copied_ns : 0;
+    e->copied_ns = now;
+    (void)pthread_mutex_lock(&e->lock);
+    if (data != NULL && apart > 0 && comm->ops->yield != NULL && !e->due.all &&
+        !e->at.hurries && e->armed == 0) {
+        comm->ops->yield(comm, data, (uint64_t)(apart < MOST_NS ? apart : MOST_NS) / 2);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
 enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
                                        struct hsp_err *err)
 {
@@ -295,6 +321,7 @@ enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
     enum hsp_status st = msg != NULL ? announce(e, version, err) : hsp_err_nomem(err, "copies");
     bool equal = true;
     hsp_kill_point(e, HSP_KILL_COPY_BEFORE, version);
+    give_way(e);
     st = st == HSP_OK ? send_copies(e, version, msg, err) : st;
     st = st == HSP_OK ? send_sum(e, version, err) : st;
     for (uint32_t i = 0; st == HSP_OK && i < e->n_copies; i++) {

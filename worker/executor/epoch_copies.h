@@ -25,4 +25,7 @@ enum hsp_status hsp_epoch_tell_keepers(struct hsp_ex_epoch *e, struct hsp_err *e
 enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
                                        struct hsp_err *err);
 
+/* A vote waits for the copies, or a switch: they give way to nothing any more. Under the lock. */
+void hsp_epoch_hurry_copies(struct hsp_ex_epoch *e);
+
 #endif

@@ -210,10 +210,14 @@ static enum hsp_status await_version(struct hsp_ex_epoch *e, const uint64_t *new
     (void)pthread_mutex_lock(&e->lock);
     e->at.awaits_copies = true;
     e->at.awaits_ns = hsp_clock_ns();
+    if (newest == &e->confirmed) {
+        e->at.hurries = true;
+        hsp_epoch_hurry_copies(e);
+    }
     while (!e->cancelled && !e->lost && e->uncopied.code == HSP_OK && !has_come(*newest, version)) {
         (void)pthread_cond_wait(&e->cond, &e->lock);
     }
-    e->at.awaits_copies = false;
+    e->at.awaits_copies = e->at.hurries = false;
     if (e->cancelled || e->lost) {
         (void)hsp_err_set(&why, HSP_ECANCELED, 0, "the epoch has ended");
     } else {

@@ -129,6 +129,9 @@ static void add_meshes(const struct view *v, struct hsp_m_stands *s)
         uint32_t n =
             v->mesh[k] != NULL ? hsp_mesh_link_states(v->mesh[k], state, HSP_STANDS_LINKS) : 0;
         for (uint32_t i = 0; i < n; i++) {
+            if (k == HSP_MESH_STATE) { /* its messages may have given way */
+                state[i].bytes_per_s = 0;
+            }
             add_link(s, &state[i]);
         }
         s->moved += v->mesh[k] != NULL ? hsp_mesh_arrived(v->mesh[k]) : 0;

@@ -23,6 +23,7 @@
 #include "worker/comm/nccl/nccl_pool.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_control.h"
+#include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_stand.h"
@@ -343,6 +344,7 @@ static void on_arm(struct executor *x, const struct hsp_msg *m)
     (void)pthread_mutex_lock(&x->running->lock);
     x->running->armed = m->epoch;
     x->running->next = x->next;
+    hsp_epoch_hurry_copies(x->running);
     (void)pthread_cond_broadcast(&x->running->cond);
     (void)pthread_mutex_unlock(&x->running->lock);
 }

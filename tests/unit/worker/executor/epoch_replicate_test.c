@@ -275,9 +275,67 @@ static void a_seal_on_a_cpu_is_made_by_its_backend(void **state)
     em_end_world(&w);
 }
 
+static unsigned n_yields, n_lifts;
+static const struct hsp_comm *yields_to;
+static uint64_t yields_ns;
+
+static void note_yield(struct hsp_comm *c, const struct hsp_comm *to, uint64_t ns)
+{
+    assert_ptr_not_equal(c, to);
+    n_yields += to != NULL;
+    n_lifts += to == NULL;
+    yields_to = to;
+    yields_ns = ns;
+}
+
+static void copy_again(struct hsp_ex_epoch *e)
+{
+    struct hsp_err err = {0};
+    n_yields = n_lifts = 0;
+    assert_ok(hsp_epoch_copy_version(e, EM_STEP, &err), &err);
+}
+
+/* Where versions are apart, for half of the time since the last copy; nobody waits for it then. */
+static void copies_give_way_to_steps(void **state)
+{
+    struct em_world w;
+    struct hsp_err err = {0};
+    (void)state;
+    em_make_world(&w, 1);
+    struct hsp_ex_epoch *e = &w.m[0].e;
+    struct hsp_comm data = {0};
+    struct hsp_comm_ops ops = *e->mesh[HSP_MESH_STATE]->ops;
+    ops.yield = note_yield;
+    e->mesh[HSP_MESH_STATE]->ops = &ops;
+    e->mesh[HSP_MESH_DATA] = &data;
+    copy_again(e); /* the first one: a vote waits for it */
+    assert_int_equal(n_yields, 0);
+    e->copied_ns -= 6000000000;
+    copy_again(e);
+    assert_true(n_yields == 1 && yields_to == &data);
+    assert_true(yields_ns >= 3000000000 && yields_ns < 15000000000);
+    e->copied_ns -= 600000000000;
+    copy_again(e);
+    assert_true(n_yields == 1 && yields_ns == 15000000000);
+    e->confirmed = EM_STEP;
+    assert_ok(hsp_epoch_await_saved(e, 0, &err), &err);
+    assert_int_equal(n_lifts, 0);
+    assert_ok(hsp_epoch_await_confirmed(e, EM_STEP, &err), &err);
+    assert_int_equal(n_lifts, 1);
+    for (int k = 0; k < 3; k++) {
+        e->due.all = k == 0;
+        e->armed = k == 1 ? 9 : 0;
+        e->at.hurries = k == 2;
+        copy_again(e);
+        assert_int_equal(n_yields, 0);
+    }
+    em_end_world(&w);
+}
+
 HSP_TEST_FILE(epoch_replicate_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_give_way_to_steps),
         cmocka_unit_test(a_vote_does_not_wait_for_a_keeper_that_failed),
         cmocka_unit_test(a_keeper_hears_of_the_first_vote_at_once),
         cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
