@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""First light (tests/gpu) without a GPU: its page from outputs in the words of its programs, its
-judgement, and a whole run on a GPU that is not there (tests/lib/ghostgpu)."""
+"""Tests first light (tests/gpu) without a GPU: its page from outputs in the words of its programs,
+its judgement, and a whole run on a GPU that is not there (tests/lib/ghostgpu)."""
 import io
 import json
 import os
@@ -72,7 +72,8 @@ def key(name):
 
 
 def results(**more):
-    """What a good run gave, but for some of its programs: key(name) -> Result without its name."""
+    """The outputs of a good run, but for some of its programs: key(name) -> Result without its
+    name."""
     out = [R("probe", 0, 9.8, PROBE), R("device_test, seed 1", 0, 21, GOOD_SUITE),
            R("device_test, seed 2", 0, 20, GOOD_SUITE),
            R(page.AS_HSPMD, 0, 8, GOOD_CALLS), R(page.AS_CUDA, 0, 9, GOOD_CALLS), R("op_speed", 0, 5, OURS),
@@ -95,7 +96,8 @@ class Reading(unittest.TestCase):
         with open(os.path.join(SRC, "tests/gpu/blocking_calls.cu")) as f:
             names = re.findall(r'attempt\("([^"]+)"', f.read())
         self.assertGreaterEqual(len(names), 20)
-        text = "".join("%-48s %-6s %9.3f ms\n" % (n, "BLOCKS", 1.5) for n in names)  # as attempt() prints
+        # as attempt() prints
+        text = "".join("%-48s %-6s %9.3f ms\n" % (n, "BLOCKS", 1.5) for n in names)
         self.assertEqual([(c, word) for c, word, _ in page.calls(text)], [(n, "BLOCKS") for n in names])
 
     def test_speeds_are_laid_side_by_side(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The pure parts of the GPU claims and of scripts/gpu-check: statistics, verdicts, records of
-kernels, what an ELF needs, and how the claims end on a machine without a GPU."""
+"""Tests the pure parts of the GPU claims and of scripts/gpu-check: statistics, verdicts, records of
+kernels, the needs of an ELF file, and the end of claims on a machine without a GPU."""
 import importlib.machinery
 import importlib.util
 import io

@@ -1,3 +1,3 @@
-# What the claims compute, without what they measure.
+# Tests the computations of claims, without their measurements.
 TESTS += tests/unit/claims/firstlight.py tests/unit/claims/gpuclaims.py
 EXTRA_DIST += tests/unit/claims/firstlight.py tests/unit/claims/gpuclaims.py

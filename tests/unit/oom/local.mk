@@ -1,4 +1,4 @@
-# scripts/check-alloc.py reads what these have left behind.
+# scripts/check-alloc.py reads the stacks that these tests leave behind.
 oom_tests = $(oom_room_tests) $(oom_cluster_tests) $(oom_agent_tests)
 CLEANFILES += $(oom_tests:=.stacks)
 oom_room_tests = \
@@ -37,7 +37,8 @@ tests_unit_oom_oom_room_tests_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_room_tests_LDADD = $(HSP_OOM_LIBS) $(CTL_LIBS) $(RUN_LIBS) $(STATE_LIBS) \
   $(DATA_LIBS)
 
-# The stories of tests/unit/daemon/cluster and tests/unit/worker/agent, told once more without memory.
+# The stories of tests/unit/daemon/cluster and tests/unit/worker/agent, told once more without
+# memory.
 oom_cluster_tests = \
   tests/unit/oom/oom_adoptjob_test \
   tests/unit/oom/oom_brokenpairs_test \

@@ -1,4 +1,4 @@
-/* The same as oom_cluster.c for the agent's stories, tests/unit/worker/agent. Linked with
+/* Repeats oom_cluster.c for the agent's stories, tests/unit/worker/agent. Linked with
  * --wrap of the functions that are wrapped here. */
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
@@ -50,7 +50,7 @@ static enum hsp_status advance(void *ctx, struct hsp_buf *out, struct hsp_err *e
     if (st == HSP_OK) {
         hsp_agent_check(k->a);
         hsp_agent_dump(k->a, out);
-    } else if (st != HSP_ENOMEM) { /* what the story is about */
+    } else if (st != HSP_ENOMEM) { /* the story's own failure */
         hsp_buf_printf(out, "%d %s", (int)st, err->msg);
         st = HSP_OK;
     }

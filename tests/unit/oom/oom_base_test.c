@@ -1,4 +1,5 @@
-/* proto/base: what says "unchanged" on failure is tried again on the same object. */
+/* Fails allocations of proto/base: calls that say "unchanged" are tried again on the same
+ * object. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>

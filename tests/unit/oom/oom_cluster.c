@@ -1,6 +1,6 @@
-/* Every story of a coordinator, told by the tests of tests/unit/daemon/cluster, with failing allocations:
- * before a step of the machine is made, it is made in child processes that lack memory. Linked with
- * --wrap of the functions that are wrapped here. */
+/* Plays every story of a coordinator, told by the tests of tests/unit/daemon/cluster, with failing
+ * allocations: before a step of the machine is made, it is made in child processes that lack
+ * memory. Linked with --wrap of the functions that are wrapped here. */
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/cluster_step.h"
@@ -94,7 +94,7 @@ static enum hsp_status advance(void *ctx, struct hsp_buf *out, struct hsp_err *e
         put_actions(&a, out);
         hsp_cluster_check(k->c);
         hsp_cluster_dump(k->c, out);
-    } else if (st != HSP_ENOMEM) { /* what the story is about */
+    } else if (st != HSP_ENOMEM) { /* the story's own failure */
         hsp_buf_printf(out, "%d %s", (int)st, err->msg);
         st = HSP_OK;
     }

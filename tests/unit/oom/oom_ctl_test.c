@@ -1,4 +1,5 @@
-/* daemon/ctl: a command without memory for its answer says so; it shows none that looks whole. */
+/* Fails allocations of daemon/ctl: a command without memory for its answer says so, and shows
+ * none. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -229,7 +230,7 @@ static int teardown(void **state)
 struct command {
     const struct room *r;
     int rc;           /* when nothing fails */
-    const char *file; /* it writes, NULL none */
+    const char *file; /* its output, NULL none */
     const char *words[12];
 };
 
@@ -247,7 +248,7 @@ static void read_stream(FILE *f, char text[TEXT_MAX])
     text[n] = '\0';
 }
 
-/* What was written to a file: its size, and of a program all of it (a bundle tells the time). */
+/* The output to a file: its size, and of a program all of it (a bundle tells the time). */
 static void add_file(const struct command *c, struct hsp_buf *out)
 {
     static char text[1 << 20];
@@ -262,7 +263,7 @@ static void add_file(const struct command *c, struct hsp_buf *out)
     hsp_buf_append(out, text, strcmp(c->file, "program") == 0 ? (size_t)n : 0);
 }
 
-/* What it says. The last line of a failure names the lack of memory. */
+/* Its messages. The last line of a failure names the lack of memory. */
 static enum hsp_status run(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     static char text[TEXT_MAX], said[TEXT_MAX];
@@ -397,7 +398,7 @@ static void commands_that_write_or_start_something(void **state)
     TRY(r, 0, "submit", "@job.yaml", "--verify");
 }
 
-/* They are told as they were given: that needs no memory. */
+/* Such words are told as they were given: that needs no memory. */
 static void words_that_name_no_command(void **state)
 {
     struct room *r = *state;

@@ -1,4 +1,4 @@
-/* worker/data: data that memory does not suffice for are neither absent nor others. */
+/* Fails allocations of worker/data: data that lack memory are neither absent nor others. */
 #include <fcntl.h> /* AT_FDCWD */
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
-/* worker/exec: a step without memory says so on the rank that lacks it, and holds up no other. */
+/* Fails allocations of worker/exec: a step says so on the rank that lacks memory, and holds up no
+ * other. */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ struct world {
     struct device d[RANKS];
 };
 
-/* A backend that could: the engine looks for what goes together. */
+/* A backend that could: the engine looks for products that go together. */
 static enum hsp_status no_sum(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                               const struct hsp_sum *s, bool *ret_done, struct hsp_err *err)
 {
@@ -124,7 +125,7 @@ static void *run_device(void *arg)
     return NULL;
 }
 
-/* What the first of them lacked; those that were held up by it have nothing else to say. */
+/* The lack of the first of them; those that were held up by it have nothing else to say. */
 static enum hsp_status outcome(const struct world *w, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -150,7 +151,7 @@ static enum hsp_status run_all(struct world *w, struct hsp_err *err)
     return outcome(w, err);
 }
 
-/* Two ranks, two steps with validation: what they agree about. */
+/* Two ranks, two steps with validation: their common results. */
 static enum hsp_status train(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     struct world *w = ctx;
@@ -236,7 +237,7 @@ static void world_init(struct world *w, const struct tiny_spec *s)
         w->d[r].state = aligned_alloc(64, ((size_t)p[r].bind.state_bytes + 63) / 64 * 64);
         assert_non_null(w->d[r].state);
     }
-    (void)alarm(600); /* who waits for another for ever is to be seen */
+    (void)alarm(600); /* a rank that waits for ever is to be seen */
 }
 
 static void world_fini(struct world *w)

@@ -1,4 +1,4 @@
-/* proto/layout. */
+/* Fails allocations of proto/layout. */
 #include "proto/layout/annot.h"
 #include "proto/layout/annot_text.h"
 #include "proto/layout/canon.h"

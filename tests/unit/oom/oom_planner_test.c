@@ -1,4 +1,4 @@
-/* daemon/lp and daemon/planner: from a job and a cluster to a priced plan. */
+/* Fails allocations of daemon/lp and daemon/planner: from a job and a cluster to a priced plan. */
 #include "tests/lib/testlib.h"
 
 #include "daemon/graph/graph_build.h"

@@ -1,4 +1,5 @@
-/* proto/layout and proto/program: covers, annotations, program files, step sheets. */
+/* Fails allocations of proto/layout and proto/program: covers, annotations, program files,
+ * sheets. */
 #include "tests/lib/testlib.h"
 
 #include "proto/layout/annot.h"
@@ -222,7 +223,7 @@ static void a_step_sheet_is_made_whole_or_not(void **state)
     hsp_arena_free(a);
 }
 
-/* Cursors need no memory: what is said of them is all that may fail. */
+/* Cursors need no memory: only messages about them may fail. */
 static enum hsp_status use_cursor(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct hsp_binding *b = ctx;

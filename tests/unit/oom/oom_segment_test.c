@@ -1,4 +1,4 @@
-/* worker/state: a segment that memory did not suffice to look at is neither damaged nor absent. */
+/* Fails allocations of worker/state: a segment that lacks memory is neither damaged nor absent. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -287,7 +287,7 @@ static enum hsp_status fill(void *ctx, struct hsp_buf *out, struct hsp_err *err)
                        (int)gaps[i].box.hi[0]);
     }
     if (st == HSP_OK) {
-        hsp_buf_printf(out, "%d wrong\n", (int)wrong(m->to)); /* those of the gaps */
+        hsp_buf_printf(out, "%d wrong\n", (int)wrong(m->to)); /* in the gaps */
     }
     free(gaps);
     return st;

@@ -1,4 +1,5 @@
-/* daemon/graph and daemon/spmd: from the model to programs of ranks, and from one plan to another. */
+/* Fails allocations of daemon/graph and daemon/spmd: from the model to programs, and from one plan
+ * to another. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>
@@ -110,8 +111,8 @@ static enum hsp_status start(struct hsp_arena **ret, struct hsp_err *err)
     return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no arena");
 }
 
-/* Reads a plan, compiles it, reads its total form and compiles that, with the templates of before where
- * there was memory to keep them. */
+/* Reads a plan, compiles it, reads its total form and compiles that, with the templates of before
+ * where there was memory to keep them. */
 static enum hsp_status use_compiler(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct work *w = ctx;
@@ -147,7 +148,7 @@ static enum hsp_status use_compiler(void *ctx, struct hsp_buf *out, struct hsp_e
     return st;
 }
 
-/* What a plan means, by itself and at small extents. */
+/* The meaning of a plan, by itself and at small extents. */
 static enum hsp_status use_digests(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct work *w = ctx;
@@ -520,8 +521,8 @@ static struct hsp_link_cost alike(const void *ctx, uint32_t from, uint32_t to)
     return (struct hsp_link_cost){10, from < to ? 1 : 2};
 }
 
-/* Names and prices of Reshards, in a plan and of two covers: sums that several boxes of a rank add up
- * to, for ranks that add nothing; a target of two boxes. */
+/* Names and prices of Reshards, in a plan and of two covers: sums that several boxes of a rank add
+ * up to, for ranks that add nothing; a target of two boxes. */
 static enum hsp_status use_methods(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct work *w = ctx;

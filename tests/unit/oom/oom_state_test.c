@@ -1,4 +1,4 @@
-/* worker/state: want of memory is no damage, neither of checkpoints nor of segments. */
+/* Fails allocations of worker/state: no damage, neither of checkpoints nor of segments. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -126,7 +126,7 @@ static enum hsp_status find_steps(void *ctx, struct hsp_buf *out, struct hsp_err
     return st;
 }
 
-/* It has a model of this job. */
+/* The folder has a model of this job. */
 static enum hsp_status open_final(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct hsp_ckpt_info us = info_of(STEP);

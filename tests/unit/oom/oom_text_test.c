@@ -1,4 +1,4 @@
-/* proto/text: trees, tables, layers and their writers. */
+/* Fails allocations of proto/text: trees, tables, layers and their writers. */
 #include "tests/lib/testlib.h"
 
 #include "proto/base/arena.h"
@@ -63,7 +63,7 @@ static void a_tree_is_read_whole_or_there_was_no_memory(void **state)
     hsp_oom_loop("yaml", use_tree, NULL, 2000);
 }
 
-/* What is wrong stays wrong: the error of the text, or the lack of memory. */
+/* A wrong text stays wrong: the error of the text, or the lack of memory. */
 static void a_malformed_text_is_never_taken(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* proto/wire: frames, messages of every type, packages of an epoch, parts of a trace. */
+/* Fails allocations of proto/wire: frames, messages, packages of an epoch, parts of a trace. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>

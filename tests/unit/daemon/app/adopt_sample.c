@@ -1,4 +1,4 @@
-/* See adopt_sample.h. */
+/* Plays a job that begins in a core, and writes its papers. */
 #include "tests/unit/daemon/app/adopt_sample.h"
 
 #include <stdio.h>
@@ -69,7 +69,8 @@ void adopt_hello(struct hsp_cluster *c, uint32_t node)
                .type = HSP_EV_MSG, .conn = node + 1, .random = {7, node + 1}, .u.msg = &m});
 }
 
-/* The core of cluster {1, 0}, in which job 1 has begun on a and b; *ret as it tells them to keep. */
+/* The core of cluster {1, 0}, in which job 1 has begun on a and b; *ret as it tells them to
+ * keep. */
 static struct hsp_cluster *begun(struct hsp_papers *ret)
 {
     struct hsp_cluster *c = adopt_core((struct hsp_digest){1, 0});

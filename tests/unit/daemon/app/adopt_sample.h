@@ -1,4 +1,5 @@
-/* A core to play with, and the papers of a job that has begun there: for adoption_test and fuzz_adopt. */
+/* Makes a core to play with, and the papers of a job that has begun there: for adoption_test and
+ * fuzz_adopt. */
 #ifndef HSP_ADOPT_SAMPLE_H
 #define HSP_ADOPT_SAMPLE_H
 #include "daemon/cluster/cluster.h"
@@ -14,7 +15,7 @@ struct hsp_actions adopt_step(struct hsp_cluster *c, struct hsp_event ev);
 const struct hsp_action *adopt_find(const struct hsp_actions *acts, enum hsp_action_type type);
 void adopt_hello(struct hsp_cluster *c, uint32_t node);
 
-struct adopt_twist { /* what is another than job 1, tiny, has it; zeroes: nothing */
+struct adopt_twist { /* differences from the papers of job 1, tiny; zeroes: none */
     uint32_t generation;
     uint64_t epoch;   /* later by so many */
     const char *name; /* in the job file, as the next two */

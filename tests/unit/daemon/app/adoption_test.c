@@ -1,5 +1,5 @@
-/* Whose papers of a job are taken, and which cannot be. Holders of the worker key tell papers of
- * their own; papers whose rows contradict each other are refused before anything is adopted. */
+/* Tests the choice among papers of a job. Holders of the worker key tell papers of their own;
+ * papers whose rows contradict each other are refused before anything is adopted. */
 #include "daemon/app/api/adoption.h"
 
 #include <stdio.h>
@@ -161,7 +161,7 @@ static void papers_of_both_forms_agree(void **state)
     judged(x, HSP_OK, "h0 (10.0.0.0:9), h1 (10.0.0.1:9): generation 0, epoch 1");
 }
 
-/* What the administrator says goes, unless two say that they are the one he means. */
+/* The administrator's word goes, unless two say that they are the one he means. */
 static void the_one_that_is_named_is_believed(void **state)
 {
     (void)state;

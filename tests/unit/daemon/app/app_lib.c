@@ -1,4 +1,4 @@
-/* See app_lib.h. */
+/* Fills a shell of hspmdd with jobs and plans, and takes its answers. */
 #include "tests/unit/daemon/app/app_lib.h"
 
 #include <stdio.h>

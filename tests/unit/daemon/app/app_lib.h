@@ -1,4 +1,4 @@
-/* Jobs, plans and clusters for the tests of daemon/app. */
+/* Makes jobs, plans and clusters for the tests of daemon/app. */
 #ifndef HSP_APP_LIB_H
 #define HSP_APP_LIB_H
 #include "daemon/app/plans/job_record.h"

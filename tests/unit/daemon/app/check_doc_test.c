@@ -1,4 +1,5 @@
-/* What a check of nodes answers, for figures of every kind: tests/golden/nodecheck/doc.json. */
+/* Tests the answer of a check of nodes, for figures of every kind:
+ * tests/golden/nodecheck/doc.json. */
 #include "daemon/app/docs/check_doc.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ static const struct app_node nodes[] = {{"good", 1.0, GIB},
                                         {"gone", 1.0, GIB}};
 enum { N = HSP_ARRAY_LEN(nodes) };
 
-/* Device 0 at @part of what is on record, with its core for @share of the time. */
+/* Device 0 at @part of the rates on record, with its core for @share of the time. */
 static void measured(struct hsp_cluster *c, uint32_t at, double part, double share)
 {
     const struct hsp_m_device *p = &c->nodes[at].dev[0].profile;
@@ -133,7 +134,7 @@ static double rate_on_record(const cJSON *doc, int pair)
     return cJSON_GetObjectItem(r, "bytes_per_second")->valuedouble;
 }
 
-/* Its worst rate counts, whichever that is; what is not on record does not; at the threshold all is
+/* Its worst rate of any kind counts; a rate that is not on record does not; at the threshold all is
  * well. */
 static void devices(void **state)
 {
@@ -229,7 +230,7 @@ static void a_node_is_as_good_as_its_worst_device(void **state)
     end(c);
 }
 
-/* What it had answered before does not count. */
+/* Earlier answers do not count. */
 static void a_node_that_failed_has_no_figures(void **state)
 {
     (void)state;
@@ -258,7 +259,7 @@ static struct hsp_cluster *good_nodes(uint32_t n)
     return c;
 }
 
-/* The record of a link is that of its two nodes, whatever the order of their names. */
+/* The record of a link is that of its two nodes, in any order of their names. */
 static void links_have_the_record_of_their_nodes(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A question for checkpoints: the nodes that get it, and the report about those that do not
+/* Tests a question for checkpoints: the nodes that get it, and the report about those that do not
  * answer. */
 #include "daemon/app/api/ckpt_answers.h"
 
@@ -39,8 +39,8 @@ static void hello(struct hsp_cluster *c, uint32_t node, const char *kind)
                .type = HSP_EV_MSG, .conn = node + 1, .random = {7, node + 1}, .u.msg = &m});
 }
 
-/* @n nodes on connections 1, 2, ...; those from @keepers on keep copies alone. The last two that compute keep
- * state of the job. */
+/* @n nodes on connections 1, 2, ...; those from @keepers on keep copies alone. The last two that
+ * compute keep state of the job. */
 static void begin(struct world *w, uint32_t n, uint32_t keepers, bool shared)
 {
     *w = (struct world){.c = adopt_core((struct hsp_digest){1, 0})};
@@ -214,7 +214,7 @@ static void an_agent_that_is_too_old_matters_to_its_own_job(void **state)
         struct world w;
         begin(&w, 2, 2, false);
         w.c->nodes[0].protocol = HSP_PROTO_CKPTS - 1;
-        if (own < 2) { /* else it is not on record who has executed it */
+        if (own < 2) { /* else its executing nodes are not on record */
             hsp_ci_mark(w.c, w.j, own)->keeps = true;
         }
         assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 1);
@@ -306,7 +306,7 @@ static void others_are_believed_what_is_on_record(void **state)
 {
     (void)state;
     struct hsp_m_seen own = {40, 1, 1, 77}, other = {60, 1, 1, 78};
-    for (uint32_t k = 0; k < 4; k++) { /* 1: on record; 2: nobody knows who has run it */
+    for (uint32_t k = 0; k < 4; k++) { /* 1: on record; 2: nobody knows its nodes */
         struct world w;
         begin(&w, 3, 3, false);
         if (k < 3) { /* 3: nobody has, as far as is known */
@@ -323,7 +323,7 @@ static void others_are_believed_what_is_on_record(void **state)
         hsp_ckpt_answers_believe(&w.x, w.j);
         assert_int_equal(w.x.n_seen, k == 0 ? 1 : 2);
         assert_int_equal(w.x.n_others, k == 0 ? 1 : 0);
-        assert_int_equal(w.x.seen[k > 0].step, 40); /* those that are believed come first */
+        assert_int_equal(w.x.seen[k > 0].step, 40); /* believed ones come first */
         assert_int_equal(w.x.seen[k == 0].step, 60);
         assert_int_equal(hsp_ckpt_answers_lack(&w.x), HSP_LACK_OTHERS);
         told(&w, 200,
@@ -371,7 +371,7 @@ static void who_has_run_it_is_waited_for(void **state)
         w.j->ran_unknown = unknown != 0;
         const struct hsp_admin_event allow = {.verb = HSP_ADMIN_ALLOW, .node = "future"};
         (void)adopt_step(w.c, (struct hsp_event){.type = HSP_EV_ADMIN, .u.admin = allow});
-        assert_non_null(hsp_cluster_node_by_name(w.c, "future")); /* it never joined */
+        assert_non_null(hsp_cluster_node_by_name(w.c, "future")); /* never joined */
         hsp_ckpt_answers_free(&w.x);
         assert_true(hsp_ckpt_answers_begin(&w.x, w.c));
         w.c->nodes[0].conn = w.c->nodes[1].conn = 0;

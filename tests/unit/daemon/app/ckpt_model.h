@@ -1,5 +1,5 @@
-/* A small world in which a job goes on from checkpoints, and its true history, which says from
- * which one (ckpt_truth.c; daemon/cluster/ckpt_choice.md).
+/* Models a small world in which a job goes on from checkpoints, and its true history, which decides
+ * on the right one (ckpt_truth.c; daemon/cluster/ckpt_choice.md).
  *
  * Nodes a and b run a job that keeps two checkpoints, in a folder that they share or in one each.
  * The deciding code is real: the machine of daemon/cluster with its rows, and the choice of the
@@ -15,8 +15,8 @@
 #define CM_ROWS       32
 
 enum { CM_A, CM_B, CM_NODES };
-/* Stores that can be put back: before the job has begun, before its first checkpoint, before its second one;
- * before this event, before the last one. */
+/* Stores that can be put back: before the job has begun, before its first checkpoint, before its
+ * second one; before this event, before the last one. */
 enum { CM_NOT_BEGUN, CM_NONE_WRITTEN, CM_ONE_WRITTEN, CM_NOW, CM_LAST, CM_STORES };
 
 struct cm_saved { /* a checkpoint; its content is its number and 1 */
@@ -24,9 +24,9 @@ struct cm_saved { /* a checkpoint; its content is its number and 1 */
     int before; /* in its history, -1: none */
 };
 
-struct cm_known { /* what a store can know; a bit for each checkpoint */
+struct cm_known { /* the possible knowledge of a store; a bit for each checkpoint */
     uint32_t given_up, told;
-    bool all;   /* that was given up: it was never put back */
+    bool all;   /* of all that were given up: it was never put back */
     bool begun; /* the job has */
 };
 
@@ -51,7 +51,7 @@ struct cm_world {
     uint32_t mode, n_cuts;
     uint64_t step, content;
     struct hsp_m_cut cut[HSP_MSG_CUTS];
-    char wrong[400]; /* what was; "" nothing so far */
+    char wrong[400]; /* the fault; "" none so far */
 };
 
 /* ---- the truth ---- */
@@ -59,7 +59,7 @@ struct cm_world {
 bool cm_has(uint32_t set, int k);
 /* Checkpoint @head and those before it; -1: none. */
 uint32_t cm_history(const struct cm_world *x, int head);
-/* That of the greatest step of a set; -1: it has none. */
+/* The checkpoint of the greatest step of a set; -1: it has none. */
 int cm_newest(const struct cm_world *x, uint32_t set);
 /* @node can answer a question for checkpoints. */
 bool cm_looks(const struct cm_world *x, int node);
@@ -75,7 +75,7 @@ const char *cm_wrong_stay(const struct cm_world *x, bool ends);
  * store can know, with fewer than CM_KEEP newer ones. */
 bool cm_keeps_too_few(const struct cm_world *x, uint32_t was, uint32_t left);
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 /* The job has written two checkpoints, and is cancelled. */
 void cm_base(struct cm_world *x, bool shared);

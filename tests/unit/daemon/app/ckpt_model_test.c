@@ -1,4 +1,4 @@
-/* From which checkpoint a job goes on: all sequences of a few events, the shortest first
+/* Tests the checkpoint from which a job goes on: all sequences of a few events, the shortest first
  * (ckpt_model.h). A sequence that ends wrong is printed, with its checkpoints. */
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* See ckpt_model.h. */
+/* Plays the events of the model on the real core and shell. */
 #include <stdio.h>
 
 #include "daemon/app/api/ckpt_answers.h"
@@ -102,7 +102,7 @@ static const char *name_of(int node)
     return node == CM_A ? "n0" : "n1";
 }
 
-/* Keeps what the last step has told members to prepare. */
+/* Keeps the PREPAREs of the last step. */
 static void note(struct cm_world *x)
 {
     const struct hsp_action *a = cw_find(&x->w, HSP_ACT_PREPARE);
@@ -349,7 +349,7 @@ void cm_go_on(struct cm_world *x)
     run(x, true);
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static uint32_t copy_rows(const struct cw_row *from, uint32_t n, struct cw_row *to)
 {
@@ -420,7 +420,7 @@ static bool choose(struct cm_world *x, int k, bool writes)
         return false;
     }
     if (!hsp_job_terminal(cw_job(&x->w, 1)->state)) {
-        stop(x); /* it is held */
+        stop(x); /* the job is held */
     }
     x->lie.step = 0; /* he does not choose it */
     ask(x, &a, why);

@@ -22,17 +22,17 @@ uint64_t __wrap_uv_hrtime(void);
 static struct {
     struct hsp_app app;
     uv_loop_t loop;
-    struct hsp_app_task *pool; /* what waits there, NULL nothing */
+    struct hsp_app_task *pool; /* the waiting work, NULL none */
     bool no_pool;
-    enum hsp_status folder, disk, tables, package; /* what they answer */
-    uint64_t now_ns, package_ns;                   /* the clock, and what a package takes */
-    struct hsp_buf said;                           /* what was asked, since the last look */
+    enum hsp_status folder, disk, tables, package; /* their answers */
+    uint64_t now_ns, package_ns;                   /* the clock, and the time of a package */
+    struct hsp_buf said;                           /* the calls since the last look */
     char failed[80];
     struct hsp_err why;
     uint32_t n_performed;
 } w;
 
-/* ---- what is played ---- */
+/* ---- the played parts ---- */
 
 uint64_t __wrap_uv_hrtime(void)
 {
@@ -137,7 +137,7 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
     (void)a;
     (void)names;
     assert_int_equal(job->term, TERM);
-    assert_int_equal(hsp_arena_used(arena), 0); /* what the one before needed is given back */
+    assert_int_equal(hsp_arena_used(arena), 0); /* the memory of the one before is given back */
     assert_non_null(hsp_arena_alloc(arena, 1000));
     w.now_ns += w.package_ns;
     hsp_buf_printf(&w.said, "package %u;", peer);
@@ -235,7 +235,7 @@ static struct hsp_batch *add_prepares(const char *key, uint32_t n)
     return b;
 }
 
-/* The pool does what waits there, then the loop hears of it. */
+/* The pool does the waiting work, then the loop hears of it. */
 static void on_pool(void)
 {
     assert_non_null(w.pool);
@@ -306,7 +306,7 @@ static void what_comes_meanwhile_is_written_after(void **state)
     work();
     assert_said("rows a;");
     assert_true(a->on_disk && !b->on_disk);
-    work(); /* begun by who performed the first */
+    work(); /* begun by the caller that performed the first */
     assert_said("rows b;");
     assert_true(b->on_disk);
 }
@@ -318,7 +318,7 @@ static void a_disk_that_takes_nothing_gets_the_same_again(void **state)
     w.disk = HSP_ENOSPC;
     hsp_app_write_on(&w.app);
     work();
-    assert_said("rows a b;"); /* and no package of what is not on disk */
+    assert_said("rows a b;"); /* and no package of rows that are not on disk */
     assert_true(w.app.stuck && !w.app.writing && !a->on_disk);
     assert_err(&w.why, HSP_ENOSPC, "state.db");
     assert_int_equal(w.n_performed, 0);
@@ -364,14 +364,14 @@ static void a_store_that_is_moved_gets_nothing(void **state)
     assert_true(!w.app.stuck && a->on_disk);
     w.folder = HSP_ENOENT;
     struct hsp_batch *b = add("b");
-    hsp_app_write_on(&w.app); /* what comes before the next look is not promised either */
+    hsp_app_write_on(&w.app); /* rows that come before the next look are not promised either */
     work();
     assert_said("");
     assert_true(w.app.stuck && !b->on_disk);
     assert_string_equal(w.failed, "");
 }
 
-/* It is there again, and nothing waits. */
+/* The store is there again, and nothing waits. */
 static void a_store_that_is_back_is_noticed(void **state)
 {
     (void)state;
@@ -494,7 +494,7 @@ static void a_package_that_cannot_be_made_says_why(void **state)
     assert_err(&a->deeds[0].err, HSP_ELIMIT, "does not fit");
     assert_err(&b->deeds[0].err, HSP_ENOENT, "the plan is not kept");
     assert_int_equal(b->deeds[0].msg.blob_len, 0);
-    assert_int_equal(b->n_ready, 2); /* it is told all the same */
+    assert_int_equal(b->n_ready, 2); /* told all the same */
     w.tables = HSP_ENOENT;
     struct hsp_batch *c = add_prepares("c", 2);
     hsp_app_write_on(&w.app);

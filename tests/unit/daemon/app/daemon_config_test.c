@@ -1,4 +1,4 @@
-/* hspmdd.yaml: defaults, the shipped example, and the messages of wrong files. */
+/* Tests hspmdd.yaml: defaults, the shipped example, and the messages of wrong files. */
 #include "daemon/app/state/daemon_config.h"
 #include "proto/base/size.h"
 #include "tests/lib/configtests.h"

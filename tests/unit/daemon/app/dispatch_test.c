@@ -1,4 +1,4 @@
-/* Who may join and who may command, by what the connection proves. */
+/* Tests the rights to join and to command, by the proof of the connection. */
 #include "daemon/app/dispatch.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* Compiled plans of epochs: shards for the core, tables of state, packages. */
+/* Tests compiled plans of epochs: shards for the core, tables of state, packages. */
 #include "proto/layout/box.h"
 #include "tests/unit/daemon/app/app_lib.h"
 
@@ -271,7 +271,8 @@ static void make_package(const struct hsp_epoch_plan *to, const struct hsp_epoch
     package_with(to, from, peer, true, out);
 }
 
-/* Executors of older agents get a package without buckets, which has the bytes of a plan without. */
+/* Executors of older agents get a package without buckets, which has the bytes of a plan
+ * without. */
 static void test_packages_without_buckets(void **state)
 {
     (void)state;
@@ -354,7 +355,7 @@ static void test_packages_decode_and_are_deterministic(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
-/* Who writes whole checkpoints gets the whole table of what is gathered, the others what they give.
+/* Writers of whole checkpoints get the whole table of gathers, the others their own parts.
  */
 static void test_packages_gather_at_the_writers(void **state)
 {
@@ -402,7 +403,7 @@ static void test_packages_gather_at_the_writers(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
-/* What a rank has that another has too, and nothing else; keepers have none. */
+/* The boxes of a rank that another has too, and nothing else; keepers have none. */
 static void test_packages_of_equal_copies(void **state)
 {
     (void)state;

@@ -57,7 +57,7 @@ static void test_a_reason_is_one_text(void **state)
     hsp_buf_fini(&b);
 }
 
-/* What workers have noted at the end of a job: figures, and nothing else. */
+/* The notes of workers at the end of a job: figures, and nothing else. */
 static void test_metrics_are_figures(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void test_a_switch_is_read_back(void **state)
     hsp_buf_fini(&b);
 }
 
-/* Of `ckpt list`; what a reason says makes no such line. */
+/* Of `ckpt list`; a reason makes no such line. */
 static void test_checkpoints_are_told_from_other_lines(void **state)
 {
     (void)state;

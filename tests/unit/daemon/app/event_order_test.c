@@ -1,7 +1,7 @@
-/* The order of events and actions: events that a part posts while a batch of actions is performed
- * come behind that batch, in the order of posting. The core, the pool and the clock are played
- * here; a text notes the events of the core and the messages to agents. Example: "config; send 1;
- * send 2; tick;". */
+/* Tests the order of events and actions: events that a part posts while a batch of actions is
+ * performed come behind that batch, in the order of posting. The core, the pool and the clock are
+ * played here; a text notes the events of the core and the messages to agents. Example: "config;
+ * send 1; send 2; tick;". */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -39,18 +39,18 @@ static struct {
     uv_loop_t loop;
     struct hsp_daemon_config cfg;
     struct hsp_app *app;
-    struct hsp_buf said; /* what the core heard and what was sent, since the last look */
+    struct hsp_buf said; /* events of the core and messages sent, since the last look */
     struct hsp_action act[MAX_ACTS];
     struct hsp_msg msg[MAX_ACTS];
     uint32_t n_acts;   /* the answer to the next event */
     uint32_t posts_at; /* the number of the message whose sending posts a TICK, 0 none */
     struct hsp_app_task *pool[MAX_TASKS]; /* oldest first */
     uint32_t n_pool;
-    uint64_t now_ns, send_ns; /* the clock, and what sending takes */
+    uint64_t now_ns, send_ns; /* the clock, and the time of sending */
     bool closed;
 } w;
 
-/* ---- what is played ---- */
+/* ---- the played parts ---- */
 
 static void say_event(const struct hsp_event *ev)
 {
@@ -397,7 +397,8 @@ static void a_message_lives_until_the_core_has_had_it(void **state)
     assert_said("leave: spot; ");
 }
 
-/* Who may not send what it sends is told by an event once in ten minutes, however often it calls. */
+/* A caller without the right to its message is told by an event once in ten minutes, at any number
+ * of calls. */
 static void who_is_denied_is_told_now_and_then(void **state)
 {
     struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];
@@ -447,7 +448,8 @@ static void metrics_are_of_the_history_that_counts(void **state)
     w.app->cluster->n_jobs--;
 }
 
-/* The line of step 2 waits behind that of step 1, which is on its way to the disk, as a job ends. */
+/* The line of step 2 waits behind that of step 1, which is on its way to the disk, as a job
+ * ends. */
 static void metrics_have_what_was_told_before_they_are_asked_for(void **state)
 {
     const struct hsp_msg ask = {.type = HSP_MSG_METRICS, .u.query = {.name = "j", .what = ""}};
@@ -472,7 +474,8 @@ static void metrics_have_what_was_told_before_they_are_asked_for(void **state)
     w.app->cluster->n_jobs--;
 }
 
-/* The job goes back to 40, which it had told long ago: status shows that, and not what it has given up. */
+/* The job goes back to 40, which it had told long ago: status shows that, and not the step that it
+ * gave up. */
 static void the_step_that_a_job_goes_back_to_is_read_again(void **state)
 {
     const struct hsp_store_metric m[] = {{1, 40, 1, "{\"loss\":2.5,\"seconds\":0.1}"},
@@ -507,8 +510,8 @@ static void the_step_that_a_job_goes_back_to_is_read_again(void **state)
     w.app->cluster->n_jobs--;
 }
 
-/* Who waits and follows hears why the final model cannot be written, each reason once. An hspmdctl of before does not
- * follow. */
+/* A command that waits and follows hears why the final model cannot be written, each reason once.
+ * An hspmdctl of before does not follow. */
 static void who_waits_hears_what_holds_the_job_up(void **state)
 {
     static const char *const why[] = {"no room", "no room", "read-only", "", "no room"};

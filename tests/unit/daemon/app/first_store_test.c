@@ -1,5 +1,5 @@
-/* A first start that is killed at any moment, or finds no room: the next one begins again, or goes on with the whole
- * store. */
+/* Tests a first start that is killed at any moment, or finds no room: the next one begins again, or
+ * goes on with the whole store. */
 #include "daemon/app/store/first_store.h"
 
 #include <errno.h>
@@ -20,7 +20,8 @@
 static const struct hsp_store_row new_rows[] = {{"cluster", "c", 1, false},
                                                 {"term", "0", 1, false}};
 
-/* What a packaged service does with the folder @dir: true when it comes to serve a whole store. */
+/* Starts as a packaged service does, in the folder @dir: true when it comes to serve a whole
+ * store. */
 static bool starts(const char *dir, struct hsp_err *err)
 {
     struct hsp_state_folder f;
@@ -115,7 +116,8 @@ static void make_deadly(uint32_t n)
     }
 }
 
-/* Starts in @dir, and is killed at its call number @n. Returns the exit status, -1: it was killed. */
+/* Starts in @dir, and is killed at its call number @n. Returns the exit status, -1: it was
+ * killed. */
 static int killed_at(const char *dir, uint32_t n)
 {
     struct hsp_err err = {0};
@@ -161,7 +163,7 @@ static ssize_t pwrite_in_room(int fd, const void *data, size_t len, off_t at)
     return pwrite(fd, data, len, at);
 }
 
-/* One line, whatever could not be written, and nothing half made. */
+/* One line, on any file that could not be written, and nothing half made. */
 static void a_full_disk(void **state)
 {
     const char *dir = *state;
@@ -180,7 +182,7 @@ static void a_full_disk(void **state)
             assert_status(st, HSP_ENOSPC);
             assert_string_equal(err.msg,
                                 "the disk of state_dir takes no more: make room, and try again");
-            assert_int_equal(rmdir(dir), 0); /* it is empty */
+            assert_int_equal(rmdir(dir), 0); /* empty */
             assert_int_equal(mkdir(dir, 0700), 0);
         }
     }
@@ -215,7 +217,7 @@ static void files_that_hold_nothing(void **state)
     assert_true(starts(dir, &err)); /* with its store */
 }
 
-/* What may be the rest of a store is neither believed nor deleted. */
+/* A possible rest of a store is neither believed nor deleted. */
 static void what_is_left_of_a_store(void **state)
 {
     static const char *const names[] = {"state.db-wal", "state.db-journal"};

@@ -1,4 +1,4 @@
-/* hspmdd shows its log when an assertion fails. Its main is called from here. */
+/* Tests that hspmdd shows its log when an assertion fails. Its main is called from here. */
 #define main hspmdd_main
 int main(int argc, char **argv);
 #include "daemon/app/hspmdd.c"

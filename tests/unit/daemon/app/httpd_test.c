@@ -1,4 +1,4 @@
-/* The HTTP side beside callers that say nothing. */
+/* Tests the HTTP side beside callers that say nothing. */
 #include "daemon/app/http/httpd.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-/* Job and plan records: what is refused, and that their rows bring the same back. */
+/* Tests job and plan records: refusals, and that their rows bring the same back. */
 #include "proto/program/program_dump.h"
 #include "tests/unit/daemon/app/app_lib.h"
 
@@ -155,7 +155,8 @@ static void test_a_plan_row_rebuilds_the_same_plan(void **state)
     hsp_program_dump(&x->programs.programs[1], &one);
     hsp_program_dump(&y->programs.programs[1], &two);
     assert_string_equal(hsp_buf_cstr(&one), hsp_buf_cstr(&two));
-    /* what is kept says all: nothing is open, and it compiles to the digests of what runs */
+    /* the kept text says all: nothing is open, and it compiles to the digests of the running
+     * plan */
     struct hsp_plan *kept = app_plan(j, p->text, a);
     struct hsp_program_file f;
     assert_null(strstr(p->text, "parameters:"));

@@ -61,7 +61,7 @@ tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/app_lib.c tests/unit/daemon/app/app_lib.h $(PART_SAMPLE)
 tests_unit_daemon_app_app_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_plan_rec_make -Wl,--wrap=rename
 tests_unit_daemon_app_app_tests_LDADD = $(TEST_LIBS) $(DAEMONAPP_LIBS)
-# Of the room only the commit: what it calls is played by the test.
+# Of the room only the commit: the test plays the functions that it calls.
 check_PROGRAMS += tests/unit/daemon/app/commit_test
 TESTS += tests/unit/daemon/app/commit_test
 tests_unit_daemon_app_commit_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=uv_hrtime

@@ -29,8 +29,8 @@ static void descriptors_are_shared(void **state)
     fit(1, 10, (const uint32_t[]){0, 1, 6, 1, 1, 1});
     assert_int_equal(hsp_places_wanted(256, p), 2304);
     assert_int_equal(hsp_places_parked(256, p),
-                     288); /* a place for each of 256, whatever is parked */
-    /* those that the claim of ten thousand agents has */
+                     288); /* a place for each of 256, at any number of parked agents */
+    /* the limits of the claim of ten thousand agents */
     (void)hsp_places_wanted(10100, p);
     hsp_places_fit(11500 - 144, 10100, p);
     assert_true(p[HSP_POOL_AGENTS] > 10000 && p[HSP_POOL_STRANGERS] >= 256);

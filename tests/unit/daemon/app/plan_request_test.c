@@ -1,4 +1,4 @@
-/* Planning for a START_PLAN: devices and facts, the choice of the plan, the kept results. */
+/* Tests planning for a START_PLAN: devices and facts, the choice of the plan, the kept results. */
 #include "daemon/app/plans/plan_request.h"
 
 #include <stdio.h>
@@ -279,7 +279,7 @@ static void test_facts_exclude_or_shrink(void **state)
     hsp_plan_facts(q, more, 3);
     assert_true(q->excluded[1] && q->excluded[3] && !q->excluded[0]);
     (void)hsp_plan_question_free(q);
-    const int64_t left[] = {15, 13, 9, 1, 0}; /* whatever its amount, it takes all in the end */
+    const int64_t left[] = {15, 13, 9, 1, 0}; /* at any amount, it takes all in the end */
     for (uint32_t again = 0; again < 5; again++) {
         facts[0] = (struct hsp_plan_fact){HSP_FACT_OUT_OF_MEMORY, W1, W1, 1 + again, again};
         facts[1] = (struct hsp_plan_fact){HSP_FACT_TIMEOUT, W2, W2, 0, again};
@@ -422,7 +422,7 @@ static void test_what_is_too_large_once_compiled(void **state)
     app_cluster_free(c);
 }
 
-/* What copies in fp32 take counts on devices that make them. */
+/* Copies in fp32 count on devices that make them. */
 static void test_room_for_fp32_copies(void **state)
 {
     (void)state;
@@ -476,7 +476,7 @@ static void test_the_planner_goes_on_to_its_next_plan(void **state)
     }
     assert_string_equal(a[1].plan->source, "planner");
     assert_string_not_equal(a[0].plan->summary, a[1].plan->summary);
-    assert_true(n_swollen >= 96 && n_swollen < 100); /* it gives up */
+    assert_true(n_swollen >= 96 && n_swollen < 100); /* gives up then */
     assert_non_null(strstr(a[2].reason, "compiled, rank 0 needs "));
     assert_null(a[2].plan);
     n_swollen = 0;
@@ -486,7 +486,7 @@ static void test_the_planner_goes_on_to_its_next_plan(void **state)
     app_cluster_free(c);
 }
 
-/* What decides is what the compiled programs need, to the byte, though more is predicted. */
+/* The need of the compiled programs decides, to the byte, though more is predicted. */
 static void test_a_plan_written_by_hand_may_fill_its_device(void **state)
 {
     (void)state;
@@ -494,7 +494,7 @@ static void test_a_plan_written_by_hand_may_fill_its_device(void **state)
     const struct hsp_m_file files[] = {{"tp.yaml", app_tp2}};
     struct hsp_job_rec *j = app_job("annotations: [tp.yaml]\n", 1, files);
     uint64_t need = 0;
-    for (int i = 0; i < 3; i++) { /* with plenty; with what it needs; with a byte less */
+    for (int i = 0; i < 3; i++) { /* with plenty; with its need; with a byte less */
         struct hsp_plan_request r = {0};
         if (i > 0) {
             c->nodes[2].dev[0].profile.mem_bytes = need - (i == 2); /* w1, the first by name */
@@ -693,7 +693,7 @@ static void test_compiled_plans_are_held_to_state_folders(void **state)
     n_swollen = 0;
     sealed = false;
     uint64_t need = 0;
-    for (int i = 0; i < 3; i++) { /* with plenty; with what it needs; with a byte less */
+    for (int i = 0; i < 3; i++) { /* with plenty; with its need; with a byte less */
         set_rooms(c, i == 0 ? GIB : need - (i == 2));
         struct hsp_plan_answer a = plan_with(c, hand, NULL);
         assert_int_equal(a.status, i < 2 ? HSP_OK : HSP_EINFEASIBLE);
@@ -740,7 +740,7 @@ static void test_the_running_plan_lies_in_its_state_folders(void **state)
     "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [1]}]}\n"
 
 /* A plan of before knows nothing of buckets. Where they do not fit it runs without them, and it is
- * the same plan, whatever the figures of links would choose. */
+ * the same plan, under any figures of links. */
 static void test_a_plan_written_by_hand_fits_without_buckets(void **state)
 {
     (void)state;

@@ -35,7 +35,7 @@ static struct hsp_fact fact(const char *type)
     return (struct hsp_fact){.type = type, .node = "", .reason = "", .cause = "", .actor = ""};
 }
 
-/* What stands in the text of the snapshot below. */
+/* Lines in the text of the snapshot below. */
 static const char *const snapshot_lines[] = {
     "hspmd_build_info{version=\"0.1.0\"} 1\n",
     "# TYPE hspmd_nodes gauge\nhspmd_nodes{state=\"live\"} 1\n",
@@ -243,7 +243,7 @@ static void test_time_at_rest_counts_nowhere(void **state)
     hsp_msec t = 1000;
     hsp_metrics_time(&j, hsp_metrics_class(HSP_JOB_RUNNING, false), t);
     for (size_t i = 0; i < HSP_ARRAY_LEN(rest); i++) {
-        hsp_metrics_time(&j, hsp_metrics_class(rest[i], false), t += 2000); /* it ran */
+        hsp_metrics_time(&j, hsp_metrics_class(rest[i], false), t += 2000); /* the job ran */
         hsp_metrics_time(&j, hsp_metrics_class(rest[i], false), t += 50000);
         hsp_metrics_time(&j, hsp_metrics_class(HSP_JOB_PENDING, false), t += 60000);
         hsp_metrics_time(&j, hsp_metrics_class(HSP_JOB_PENDING, true), t += 500);

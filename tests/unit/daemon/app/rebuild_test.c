@@ -1,5 +1,5 @@
-/* A store of which pages are damaged: whatever bit has changed, no line vanishes without a word,
- * and no row is believed that was not written. */
+/* Tests a store of which pages are damaged: after a change of any bit, no line vanishes without a
+ * word, and no row is believed that was not written. */
 #include <errno.h>
 #include <inttypes.h>
 #include <sqlite3.h>
@@ -122,7 +122,7 @@ static void test_no_flipped_bit_of_a_page_hides_lines(void **state)
             assert_false(done.failed);
             rebuilt += done.text[0] != '\0';
             assert_ok(hsp_store_clean(s, &found, &err), &err);
-            if (done.text[0] == '\0') { /* what is missing is a line with a wrong sum */
+            if (done.text[0] == '\0') { /* the missing line had a wrong sum */
                 assert_int_equal(n_lines(s) + found.events + found.metrics, 2 * LINES);
             }
             assert_ok(hsp_store_verify(s, &found, &err), &err);
@@ -211,7 +211,8 @@ static void test_lines_between_damaged_pages_stay(void **state)
     free(data);
 }
 
-/* Where no new file can be made the damaged one is used, and that is a problem; the file is as it was. */
+/* Where no new file can be made the damaged one is used, and that is a problem; the file is as it
+ * was. */
 static void test_a_store_that_cannot_be_written_anew(void **state)
 {
     struct hsp_err err = {0};
@@ -239,7 +240,8 @@ static void test_a_store_that_cannot_be_written_anew(void **state)
     free(data);
 }
 
-/* Who cannot read the store, as a page of the rows of the core is lost, or the end of the file, says what to do. */
+/* A start that cannot read the store, as a page of the rows of the core is lost, or the end of the
+ * file, names the remedy. */
 static void test_a_store_that_cannot_be_read_has_a_remedy(void **state)
 {
     struct hsp_err err = {0};
@@ -262,7 +264,8 @@ static ssize_t no_room(int fd, const void *data, size_t len, off_t at)
     return -1;
 }
 
-/* The disk has no room for the index that SQLite keeps beside the file: the start says what to do. */
+/* The disk has no room for the index that SQLite keeps beside the file: the start names the
+ * remedy. */
 static void test_a_disk_that_is_full(void **state)
 {
     static const char *const names[] = {"pwrite", "pwrite64"}; /* one of them is not there */

@@ -1,4 +1,4 @@
-/* Callers with another key: which are remembered, and how often people are told. */
+/* Tests callers with another key: which are remembered, and how often people are told. */
 #include "daemon/app/state/refusals.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void the_address_is_remembered(void **state)
               "worker key of this host there, and restart hspmd-worker");
     assert_null(hsp_refusals_agent(&r, 8, 2000));
     assert_null(hsp_refusals_agent(&r, 0, 2000));   /* not known */
-    assert_null(hsp_refusals_agent(&r, 7, 181000)); /* it calls no more */
+    assert_null(hsp_refusals_agent(&r, 7, 181000)); /* calls no more */
     assert_true(note(&r, "fd00::1:4411", HSP_ROLE_ADMIN, 9, 20000));
     assert_null(hsp_refusals_agent(&r, 9, 20000)); /* no agent */
     assert_string_equal(r.of[1].host, "fd00::1");

@@ -1,4 +1,5 @@
-/* Which folders hspmdd begins in, and which it refuses; how it notices that its store was moved or deleted. */
+/* Tests which folders hspmdd begins in, and which it refuses; and that it notices when its store
+ * was moved or deleted. */
 #include "daemon/app/store/state_folder.h"
 
 #include <errno.h>
@@ -89,7 +90,7 @@ static void without_a_store(void **state)
     refused(in("empty"), in("other"), HSP_ENOENT, "has no store");
     assert_int_equal(mkdir(in("left"), 0700), 0);
     put("left/jobs", "x");
-    refused(in("left"), in("left"), HSP_ENOENT, "has no store"); /* what was its store? */
+    refused(in("left"), in("left"), HSP_ENOENT, "has no store"); /* a former store's? */
     put("left/state.db", "");
     refused(in("left"), NULL, HSP_ENOENT, "has no store");
     put("file", "x");
@@ -101,7 +102,7 @@ static void a_new_cluster(void **state)
     (void)state;
     char list[9000];
     taken(in("new"), true, NULL, true, false);
-    taken(in("new"), true, NULL, true, false); /* it ended before it wrote */
+    taken(in("new"), true, NULL, true, false); /* ended before it wrote */
     assert_int_equal(mkdir(in("var"), 0700), 0);
     (void)snprintf(list, sizeof list, "/x:%s/var/:/y", top);
     taken(in("var"), false, list, true, true);
@@ -176,7 +177,7 @@ static void store_at_its_path(void **state)
     static const struct {
         nlink_t links; /* of the store that is open: device 5, inode 12 */
         int no;
-        dev_t dev; /* of what is at its path */
+        dev_t dev; /* of the file at its path */
         ino_t ino;
         const char *said; /* NULL: it is in its place */
     } is[] = {
@@ -201,7 +202,7 @@ static void store_at_its_path(void **state)
         if (is[i].said != NULL && strstr(err.msg, is[i].said) == NULL) {
             fail_msg("\"%s\" is not in \"%s\"", is[i].said, err.msg);
         }
-        assert_true(strlen(err.msg) < sizeof err.msg - 1); /* it is whole */
+        assert_true(strlen(err.msg) < sizeof err.msg - 1); /* whole */
     }
 }
 

@@ -1,4 +1,4 @@
-/* The status document: its part about jobs, nodes and facts that the core knows. */
+/* Tests the status document: its part about jobs, nodes and facts that the core knows. */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
@@ -139,7 +139,8 @@ static void a_loss_that_is_no_number(void **state)
     app_end(a);
 }
 
-/* A row of the core is not written with each step: after a restart the core knows less than the feed. */
+/* A row of the core is not written with each step: after a restart the core knows less than the
+ * feed. */
 static void the_step_on_record_counts_until_the_next_vote(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void a_loss_is_of_a_job_not_of_a_name(void **state)
     struct hsp_app_job told[] = {{.id = 1, .rec = rec}, {.id = 2, .rec = rec}};
     const struct hsp_store_metric m[] = {
         {1, 2, 7, "{\"loss\":3.5,\"seconds\":0.1}"},
-        {1, 3, 6, "{\"loss\":\"nan\",\"seconds\":0.1}"}, /* it was given up */
+        {1, 3, 6, "{\"loss\":\"nan\",\"seconds\":0.1}"}, /* given up */
         {2, 2, 1, "{\"loss\":2.5,\"seconds\":0.1}"},
         {2, 3, 1, "{\"loss\":\"nan\",\"grad_norm\":1,\"seconds\":0.1}"}};
     const struct hsp_store_event e[] = {
@@ -297,7 +298,8 @@ static void a_drain_that_has_ended(void **state)
     app_end(a);
 }
 
-/* /metrics counts what needs somebody, as status shows it; jobs of one name have their own lines. */
+/* /metrics counts faults that need somebody, as status shows them; jobs of one name have their own
+ * lines. */
 static void what_needs_somebody_is_counted(void **state)
 {
     (void)state;
@@ -686,8 +688,7 @@ static void what_was_given_up_is_not_shown(void **state)
     assert_true(told_loss(&told, &j, 3, 41, 1.5));
     doc = job_doc(a, &all);
     assert_true(number(doc, "loss") == 1.5);
-    assert_null(
-        cJSON_GetObjectItemCaseSensitive(doc, "step_seconds")); /* that of an epoch's first */
+    assert_null(cJSON_GetObjectItemCaseSensitive(doc, "step_seconds")); /* of an epoch's first */
     assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(doc, "diverged")));
     cJSON_Delete(all);
     assert_true(told_loss(&told, &j, 3, 55, (double)NAN));

@@ -1,4 +1,4 @@
-/* What status says of the state of a job that runs: the bytes in state folders. */
+/* Tests status on the state of a job that runs: the bytes in state folders. */
 #include "tests/lib/testlib.h"
 
 #include <cjson/cJSON.h>

@@ -1,4 +1,4 @@
-/* A store in a folder of its own, for the tests of daemon/app/store. */
+/* Makes a store in a folder of its own, for the tests of daemon/app/store. */
 #ifndef HSP_STORE_LIB_H
 #define HSP_STORE_LIB_H
 #include "daemon/app/store/store.h"
@@ -15,7 +15,7 @@ struct sl_collected {
 enum hsp_status sl_collect_row(void *arg, const char *key, const void *value, size_t len);
 void sl_collect_line(void *arg, uint64_t number, uint64_t epoch, const char *json);
 
-/* These fail the test on an error. */
+/* These functions fail the test on an error. */
 struct hsp_store *sl_open(void);
 struct sl_collected sl_metrics_of(struct hsp_store *s, uint32_t job);
 /* Runs @sql as another program, or a disk, would. */

@@ -1,4 +1,4 @@
-/* Backups, and a store put back: a damaged, foreign or incomplete file changes nothing. */
+/* Tests backups, and a store put back: a damaged, foreign or incomplete file changes nothing. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,10 +137,9 @@ static void test_a_backup_is_put_back(void **state)
     assert_int_equal(n_replaced(*state), 1);
     char found[4300];
     s = sl_open();
-    assert_true(
-        hsp_restore_replaced(*state, s, found, sizeof found, &of_replaced)); /* it was newer */
+    assert_true(hsp_restore_replaced(*state, s, found, sizeof found, &of_replaced)); /* newer */
     assert_null(hsp_store_close(s));
-    /* what the core makes of it */
+    /* the core's view of it */
     struct sl_collected c = {""};
     struct hsp_whose w = {0};
     s = sl_open();
@@ -200,7 +199,7 @@ static void test_a_damaged_store_tells_its_generation(void **state)
     assert_null(hsp_store_close(s));
 }
 
-/* What is no whole backup changes nothing. */
+/* An incomplete backup changes nothing. */
 static void test_a_wrong_backup_is_refused(void **state)
 {
     struct hsp_err err = {0};
@@ -216,7 +215,7 @@ static void test_a_wrong_backup_is_refused(void **state)
     assert_null(hsp_store_close(s));
     assert_status(hsp_restore(*state, "/nonexistent", &left_out, &err), HSP_ENOENT);
     assert_status(hsp_restore(*state, sl_path, &left_out, &err),
-                  HSP_EINVAL); /* it would copy over itself */
+                  HSP_EINVAL); /* a copy over itself */
     assert_status(hsp_restore(*state, "/dev/zero", &left_out, &err), HSP_EINVAL); /* has no end */
     assert_status(hsp_restore(*state, *state, &left_out, &err), HSP_EINVAL);
     assert_row("job/1", "here");
@@ -308,7 +307,7 @@ static void test_what_a_killed_restore_left_goes(void **state)
     assert_int_equal(lstat(in(dir, left[0]), &sb), 0);
     assert_int_equal(lstat(in(dir, left[1]), &sb), 0);
     assert_status(hsp_restore(dir, in(dir, "backup"), &left_out, &err),
-                  HSP_EIO); /* what stays is told */
+                  HSP_EIO); /* remaining files are told */
     assert_non_null(strstr(err.msg, "cannot make"));
     assert_int_equal(rmdir(in(dir, left[1])), 0);
 }

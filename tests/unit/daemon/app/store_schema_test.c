@@ -139,8 +139,8 @@ static void test_lines_without_a_number_go_to_the_job_of_their_name(void **state
     }
 }
 
-/* A bit in the head of a page hides rows without a word. The total of the rows that version 4 has is not made of what is
- * left. */
+/* A bit in the head of a page hides rows without a word. The total of the rows that version 4 has
+ * is not made of the rest. */
 static void test_a_damaged_store_of_before_is_not_changed(void **state)
 {
     (void)state;

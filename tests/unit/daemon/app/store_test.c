@@ -1,4 +1,4 @@
-/* The daemon's store: rows survive a reopen, a failed batch leaves nothing, feeds come in order. */
+/* Tests the store: rows survive a reopen, a failed batch leaves nothing, feeds come in order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ static void test_rows_survive_a_reopen(void **state)
     assert_null(hsp_store_close(s));
 }
 
-/* Another file in the place of one that is open is not read with what that one has written last. */
+/* Another file in the place of one that is open is not read with the last writes of that one. */
 static void test_the_log_goes_with_its_file(void **state)
 {
     (void)state;
@@ -133,8 +133,8 @@ static void test_a_row_that_is_missing_is_noticed(void **state)
     assert_null(hsp_store_close(s));
 }
 
-/* A store with @rows, then events, is left as by a kill, with one bit in its log of writes flipped, which makes SQLite
- * drop all that was written after it. */
+/* A store with @rows, then events, is left as by a kill, with one bit in its log of writes flipped,
+ * which makes SQLite drop all that was written after it. */
 static void test_a_flipped_bit_in_the_log_costs_no_row(void **state)
 {
     struct hsp_err err = {0};
@@ -191,7 +191,7 @@ static void test_events_and_metrics_come_in_order(void **state)
     assert_null(hsp_store_close(s));
 }
 
-/* What workers say again of an epoch changes nothing; a newer epoch has run the step again. */
+/* Steps of an epoch that workers say again change nothing; a newer epoch has run the step again. */
 static void test_the_first_line_of_the_newest_epoch_stays(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void test_damage_is_found_between_portions(void **state)
     free(m);
 }
 
-/* Whatever of a row was damaged: when the row is written again or removed, the store is whole. */
+/* Damage of any part of a row: when the row is written again or removed, the store is whole. */
 static void test_a_damaged_row_that_is_written_again(void **state)
 {
     static const char *const damage[] = {"UPDATE kv SET sum = sum + 1 WHERE key = 'job/1'",
@@ -340,7 +340,7 @@ static void test_a_damaged_row_that_is_written_again(void **state)
     }
 }
 
-/* Those before a gap in the numbers stay, as long as there are few. */
+/* Events before a gap in the numbers stay, as long as there are few. */
 static void test_events_are_bounded(void **state)
 {
     (void)state;

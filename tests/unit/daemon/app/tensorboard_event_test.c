@@ -1,4 +1,4 @@
-/* TensorBoard records, read back by their definition; files that grow by whole records. */
+/* Tests TensorBoard records, read back by their definition; files that grow by whole records. */
 #include "daemon/app/store/tensorboard_event.h"
 
 #include <dirent.h>
@@ -10,7 +10,7 @@
 #include "daemon/app/store/tensorboard_file.h"
 #include "tests/lib/testlib.h"
 
-/* The next record; its checksums hold. Returns what lies behind it. */
+/* The next record; its checksums hold. Returns the bytes behind it. */
 static const uint8_t *next(const uint8_t *p, const uint8_t *end, const uint8_t **ret, size_t *len)
 {
     struct hsp_cursor c;

@@ -513,7 +513,7 @@ static void pools_are_compared_and_shown_plan_by_plan(void **state)
     assert_true(hsp_pool_unchanged(one, other));
     other->shorter[0]->streams[1].stages[0].saved = HSP_SAVED_RECOMPUTE;
     assert_false(hsp_pool_unchanged(one, other));
-    other->shorter[0]->streams[1].stages[0].saved = HSP_SAVED_KEEP; /* which is what open means */
+    other->shorter[0]->streams[1].stages[0].saved = HSP_SAVED_KEEP; /* the meaning of open */
     assert_true(hsp_pool_unchanged(one, other));
     other->shorter[0]->streams[1].micro_batches = 2;
     assert_false(hsp_pool_unchanged(one, other));
@@ -608,7 +608,7 @@ static void compile_writes_programs_that_show_prints(void **state)
     assert_non_null(strstr(r->out, "backward:"));
 }
 
-/* What the table shows of a given plan, and which homes it refuses as compile does. */
+/* The table's rows of a given plan, and the homes it refuses as compile does. */
 static void a_given_plan_is_shown_or_refused(void **state)
 {
     struct room *r = *state;
@@ -633,7 +633,7 @@ static void a_given_plan_is_shown_or_refused(void **state)
     }
 }
 
-/* A worker that only says what it was asked for. */
+/* A worker that only prints its arguments. */
 static void put_worker(struct room *r, int rc)
 {
     char text[128], path[512];

@@ -1,4 +1,5 @@
-/* node adopt: what waiting mends is waited for, and nothing else is asked twice. hspmdd is played by the test. */
+/* Tests node adopt: failures that waiting mends are waited for, and nothing else is asked twice.
+ * hspmdd is played by the test. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>
@@ -58,7 +59,7 @@ enum hsp_status __wrap_hsp_remote_ask_json(struct hsp_ctl *ctl, struct hsp_msg *
 #define ONE_IS_BACK "{\"nodes\": [" KEEPS("a", JOB("2")) "]}"
 #define BOTH_ARE    "{\"nodes\": [" KEEPS("a", JOB("2")) ", " KEEPS("b", JOB("2")) "]}"
 
-/* What it prints to standard output is in @out. */
+/* Its standard output is in @out. */
 static int node_adopt(char **out, size_t *len)
 {
     char *msg = NULL;

@@ -25,7 +25,7 @@ static char *node_text(const char *nodes, bool one)
 
 #define DEVICE "\"kind\": \"cuda\", \"speed\": 1, \"memory_bytes\": 8589934592, \"job\": \"\""
 
-/* Each device with what is wrong with it and why, beside why its node is as it is. */
+/* Each device with its fault and the cause, beside why its node is as it is. */
 static void nodes_say_what_is_wrong_with_devices(void **state)
 {
     (void)state;
@@ -61,7 +61,8 @@ static void squeeze(char *s)
     *to = '\0';
 }
 
-/* A node without a device that is known has a row all the same: who has gone, and since when. */
+/* A node without a device that is known has a row all the same: its name, and since when it is
+ * gone. */
 static void a_node_that_has_gone_is_shown(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* `hspmdctl status` and `ckpt list` as people see them, from documents. */
+/* Tests `hspmdctl status` and `ckpt list` as people see them, from documents. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 
-/* A command, and what it has written. */
+/* A command, and its output. */
 struct view {
     struct hsp_ctl ctl;
     char *out;
@@ -153,7 +153,7 @@ static void status_says_who_is_ahead(void **state)
     free(t);
 }
 
-/* What only somebody can end stands in the column STATE. */
+/* A state that only somebody can end stands in the column STATE. */
 static void status_says_what_waits_for_somebody(void **state)
 {
     (void)state;
@@ -276,7 +276,8 @@ static char *ckpts(const char *lines)
     return end_view(&v);
 }
 
-/* What was reported and is there no more, as checkpoint.keep deletes it, does not look like what is there. */
+/* A checkpoint that was reported and is there no more, as checkpoint.keep deletes it, does not look
+ * like a present one. */
 static void a_checkpoint_that_is_gone_is_told_from_one_that_is_there(void **state)
 {
     (void)state;
@@ -348,7 +349,7 @@ static void an_event_says_each_thing_once(void **state)
 #define FIFTY "12345678901234567890123456789012345678901234567890"
 #define LONG  FIFTY FIFTY FIFTY FIFTY FIFTY
 
-/* Who asked for it is told why a job was not suspended, and the reason is not cut. */
+/* The caller is told why a job was not suspended, and the reason is not cut. */
 static void a_job_that_was_not_suspended(void **state)
 {
     (void)state;

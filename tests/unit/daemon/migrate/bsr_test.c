@@ -1,5 +1,5 @@
-/* Batched send-receive: tables executed on small tensors, loads against bounds found by trying
- * everything, relays, multicast, and the published failure of one device of 32. */
+/* Tests batched send-receive: tables executed on small tensors, loads against bounds found by
+ * trying everything, relays, multicast, and the published failure of one device of 32. */
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
@@ -142,8 +142,9 @@ static bool in_cover(const struct hsp_cover *c, uint32_t rank, int64_t i)
     return false;
 }
 
-/* Rows in their order: each sender has what it sends and says truly from where, nobody gets a thing
- * twice, an island gets it over the network at most once, and at the end everybody has what it wants. */
+/* Rows in their order: each sender has its box and says truly from where, nobody gets a thing
+ * twice, an island gets it over the network at most once, and at the end everybody has the wanted
+ * boxes. */
 static void execute(struct world *w, const struct hsp_state_table *t)
 {
     static bool old[PARAMS_MAX][MAX_RANKS][MAX_SIDE], got[PARAMS_MAX][MAX_RANKS][MAX_SIDE];
@@ -207,8 +208,8 @@ static void test_execute(void **state)
     }
 }
 
-/* The least that the busiest host can be made to send, by trying all ways: each part that hosts lack comes
- * from a host that has it or has got it by then. */
+/* The least that the busiest host can be made to send, by trying all ways: each part that hosts
+ * lack comes from a host that has it or has got it by then. */
 struct trial {
     uint32_t n_hosts, n_parts;
     int64_t bytes[8];
@@ -243,8 +244,8 @@ static void try_all(struct trial *t, uint32_t part, uint32_t has, uint32_t lacks
     }
 }
 
-/* Small worlds, one rank and card per host: in chunks in the mean below what trying all ways of whole parts
- * finds, and hardly ever above it (in 18000 worlds at most by a seventh). */
+/* Small worlds, one rank and card per host: in chunks in the mean below the best of all ways of
+ * whole parts, and hardly ever above it (in 18000 worlds at most by a seventh). */
 static void test_bound(void **state)
 {
     double worst = 1, sum = 0;
@@ -291,8 +292,8 @@ static void test_bound(void **state)
     assert_true(sum <= 1);
 }
 
-/* With a card per rank: above the mean of the busiest island by no more than a chunk, and never busier
- * than by the published ways. */
+/* With a card per rank: above the mean of the busiest island by no more than a chunk, and never
+ * busier than by the published ways. */
 static void test_cards(void **state)
 {
     struct hsp_err err = {0};

@@ -1,4 +1,5 @@
-/* State transfer between homes of plans, second copies and owners, executed on small tensors. */
+/* Tests state transfer between homes of plans, second copies and owners, executed on small
+ * tensors. */
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
@@ -137,7 +138,7 @@ static enum hsp_status transfer_table(const struct hsp_cover *have, const struct
     return hsp_bsr_plan(g, have, want, &net, &o, arena, ret, err);
 }
 
-/* Every receiver gets each element of its box once, from somebody who has it or got it before; from
+/* Every receiver gets each element of its box once, from a rank that has it or got it before; from
  * itself if it can, from its node if somebody there has it. */
 static void check_table(const struct hsp_state_table *t, const struct hsp_cover *have,
                         const struct hsp_cover *want, const uint32_t *node)
@@ -323,7 +324,8 @@ static void test_copies(void **state)
     assert_true(needed);
 }
 
-/* Any number of copies: every element is on as many nodes, keepers among them, never twice on one. */
+/* Any number of copies: every element is on as many nodes, keepers among them, never twice on
+ * one. */
 static void test_many_copies(void **state)
 {
     (void)state;
@@ -369,7 +371,7 @@ static void test_many_copies(void **state)
                     for (uint32_t m = 0; m < spare; m++) { /* a keeper has all */
                         assert_int_equal(on_node[node[n + m]], hsp_box_count(&whole));
                     }
-                    for (uint32_t m = 0; m < 128; m++) { /* with what is at home there */
+                    for (uint32_t m = 0; m < 128; m++) { /* with the homes there */
                         int64_t home_here = 0, most = 0;
                         for (uint32_t i = 0; i < home[p].n; i++) {
                             int64_t c = hsp_box_count(&home[p].items[i].box);
@@ -404,7 +406,7 @@ static bool inside(const struct hsp_cover *c, int64_t element, const struct hsp_
 }
 
 /* Every element that two ranks have is in one row, that of more in a ring of as many; no rank is
- * joined to what it has not. */
+ * joined to a box that it lacks. */
 static void check_rings(const struct hsp_state_table *t, const struct hsp_cover *home, uint32_t p)
 {
     struct hsp_box whole = hsp_box_whole(home[p].rank, home[p].extent);
@@ -448,7 +450,7 @@ static void test_replicas(void **state)
         for (uint32_t p = 0; p < g->n_params; p++) {
             check_rings(&t, home, p);
         }
-        for (uint32_t i = 1; i < t.n; i++) { /* those of one part follow each other */
+        for (uint32_t i = 1; i < t.n; i++) { /* rows of one part follow each other */
             const struct hsp_state_row *x = &t.row[i - 1], *y = &t.row[i];
             struct hsp_box cut;
             assert_true(x->param != y->param || hsp_box_equal(&x->box, &y->box) ||
@@ -494,7 +496,7 @@ static void test_owned(void **state)
     hsp_arena_free(arena);
 }
 
-/* All ranks at once own what each owns by itself. */
+/* All ranks at once own the boxes that each owns by itself. */
 static void test_owners(void **state)
 {
     (void)state;

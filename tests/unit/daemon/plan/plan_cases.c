@@ -195,7 +195,7 @@ static void random_group(uint64_t *draw, struct hsp_buf *b, uint32_t n, const ui
     random_weights(draw, b, n);
 }
 
-/* What is drawn: stages of one group, of several, also such that cut the micro-batch. */
+/* The drawn stages: of one group, of several, also such that cut the micro-batch. */
 enum draw_kind { DRAW_PLAIN, DRAW_GROUPS, DRAW_BATCH };
 
 static void random_groups(uint64_t *draw, struct hsp_buf *b, uint32_t n, const uint32_t *ranks,
@@ -284,8 +284,8 @@ static void random_stream(uint64_t *draw, struct hsp_buf *b, uint32_t layers, ui
     hsp_buf_puts(b, "]}\n");
 }
 
-/* 1 to 3 streams of 1 to 3 stages. The last stream cuts no micro-batch, so that it can take what is
- * left of the validation list. */
+/* 1 to 3 streams of 1 to 3 stages. The last stream cuts no micro-batch, so that it can take the
+ * rest of the validation list. */
 static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum draw_kind kind,
                         struct hsp_buf *b)
 {

@@ -1,4 +1,4 @@
-/* The models that the plans of plan_cases.h are for, and how they are trained. */
+/* Makes the models that the plans of plan_cases.h are for, and their training. */
 #ifndef HSP_PLAN_MODEL_H
 #define HSP_PLAN_MODEL_H
 #include "daemon/graph/graph.h"

@@ -165,7 +165,7 @@ static void test_schedules(void **state)
     hsp_buf_fini(&b);
 }
 
-/* Groups of a stage: what is read, and what is left out when it is written again. */
+/* Groups of a stage: the keys read, and those left out when it is written again. */
 static void test_groups(void **state)
 {
     (void)state;
@@ -415,7 +415,7 @@ static void test_homes(void **state)
     expect_home(g, p, "h.0.attn.q.weight", "0:0-4,0-12 1:8-12,0-12 2:4-8,0-12");
     expect_home(g, p, "h.3.attn.proj.weight", "0:0-12,0-4 1:0-12,8-12 3:0-12,4-8");
     expect_home(g, p, "wte.weight", "0:0-4,0-12 1:4-8,0-12 2:8-12,0-12 3:12-16,0-12");
-    /* even parts would lie outside of what the ranks use */
+    /* even parts would lie outside of the ranks' uses */
     p = must_parse(HEAD "ranks: 3\nzero: 1\nstreams:\n"
                         "  - {sequences: 2, stages: [{layers: 4, ranks: [2, 1], tensor: [1, 2]}]}\n"
                         "  - {sequences: 2, stages: [{layers: 4, ranks: [0]}]}\n",
@@ -434,7 +434,7 @@ static void test_homes(void **state)
     hsp_graph_free(g);
 }
 
-/* Uneven streams: what tensor parallelism cuts is cut once more over the streams. */
+/* Uneven streams: weights that tensor parallelism cuts are cut once more over the streams. */
 static void test_interleaved_homes(void **state)
 {
     (void)state;
@@ -561,7 +561,7 @@ static void test_pools(void **state)
     }
 }
 
-/* What compiling a pool refuses, by name. */
+/* Compiling a pool refuses these, by name. */
 static void test_pools_that_do_not_fit(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The published strategies of HSPMD (Hetu v2) against what its paper says of them: C1 to C7, where their
- * gradients meet, what they exchange. */
+/* Tests the published strategies of HSPMD (Hetu v2) against its paper: C1 to C7, the places where
+ * their gradients meet, their exchanges. */
 #include <assert.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -101,8 +101,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* As the paper runs them: between its matrix products a tensor-parallel group has a part of the sequence
- * each. */
+/* As the paper runs them: between its matrix products a tensor-parallel group has a part of the
+ * sequence each. */
 static void cut_sequences(struct hsp_plan *p)
 {
     for (uint32_t i = 0; i < p->n_streams; i++) {
@@ -112,7 +112,7 @@ static void cut_sequences(struct hsp_plan *p)
     }
 }
 
-/* ---- what they are ---- */
+/* ---- the strategies ---- */
 
 /* "32: 15x4 15x4 | ..": micro-batches, then layers x devices of each stage, of each stream. */
 static void assert_shape(const struct hsp_plan *p, const char *want)
@@ -292,7 +292,7 @@ static void gradients_of_c2_meet_in_pairs(void **state)
     hsp_arena_free(arena);
 }
 
-/* What each of 32 ranks has of the addends of a sum, as a mask; 0: it holds none. */
+/* The addends of a sum that each of 32 ranks has, as a mask; 0: it holds none. */
 static void run_sums(const struct hsp_plan_reshard *r, uint64_t *has)
 {
     for (uint32_t i = 0; i < r->n_moves; i++) {
@@ -309,9 +309,9 @@ static void run_sums(const struct hsp_plan_reshard *r, uint64_t *has)
     }
 }
 
-/* T7: with sequences cut inside of groups, each device has an addend of the gradient of a norm. The sum is
- * one over the group and the other pipeline's: in the paper an AR and a SplitAR, on covers one all-reduce of
- * all that have the layer. */
+/* T7: with sequences cut inside of groups, each device has an addend of the gradient of a norm. The
+ * sum is one over the group and the other pipeline's: in the paper an AR and a SplitAR, on covers
+ * one all-reduce of all that have the layer. */
 static void gradients_of_norms_of_c2_meet_everywhere(void **state)
 {
     static const char *const norms[] = {"input_layernorm", "post_attention_layernorm"};
@@ -336,7 +336,7 @@ static void gradients_of_norms_of_c2_meet_everywhere(void **state)
     hsp_arena_free(arena);
 }
 
-/* ---- what they exchange ---- */
+/* ---- their exchanges ---- */
 
 static bool is_one_of(const char *method, const char *const *names, size_t n)
 {
@@ -348,7 +348,7 @@ static bool is_one_of(const char *method, const char *const *names, size_t n)
     return false;
 }
 
-/* T10: where all pipelines are alike, what ordinary SPMD has is enough. */
+/* T10: where all pipelines are alike, the collectives of ordinary SPMD are enough. */
 static void homogeneous_strategies_need_no_bsr(void **state)
 {
     static const char *const plain[] = {"identity",       "slice",      "all_reduce",
@@ -374,8 +374,8 @@ static void homogeneous_strategies_need_no_bsr(void **state)
     }
 }
 
-/* The paper's 3.6 on C2: TP by all-gather and reduce-scatter; between stages send-receive, and BSR where
- * TP becomes 2 and 1. */
+/* The paper's 3.6 on C2: TP by all-gather and reduce-scatter; between stages send-receive, and BSR
+ * where TP becomes 2 and 1. */
 static void stages_of_c2_hand_over_as_in_the_paper(void **state)
 {
     static const char *const inside[] = {"identity", "slice", "all_gather", "reduce_scatter",

@@ -1,4 +1,4 @@
-/* What computing in tf32 and bf16 changes in the price of a plan. */
+/* Tests the change by tf32 and bf16 in the price of a plan. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -30,7 +30,8 @@ static const struct hsp_train_spec TRAIN = {
     .data = {.seed = 1, .global_batch = 16, .sequence = 64, .vocab = 256},
     .eps = 1e-8};
 
-/* The price of a plan on devices of @gemm FLOP/s in fp32, twice that in tf32 and four times in bf16. */
+/* The price of a plan on devices of @gemm FLOP/s in fp32, twice that in tf32 and four times in
+ * bf16. */
 static struct hsp_cost price_at(const char *yaml, enum hsp_compute compute, double gemm,
                                 double mem_bytes_per_s, double bf16_part, struct hsp_arena *arena)
 {
@@ -80,8 +81,8 @@ static void products_at_the_rate_of_their_type(void **state)
     assert_near(us[HSP_COMPUTE_BF16], us[HSP_COMPUTE_FULL] / 4, 1e-6 * us[0]);
 }
 
-/* Where products take no time, time is that of bytes, half as many in bf16; a device that reaches a fifth of its rate
- * there takes five times as long for what ops compute on them. */
+/* Where products take no time, time is that of bytes, half as many in bf16; a device that reaches a
+ * fifth of its rate there takes five times as long for the computation of ops on them. */
 static void elements_at_the_rate_of_their_type(void **state)
 {
     double gemm = 1e18, full, low, slow;
@@ -92,7 +93,7 @@ static void elements_at_the_rate_of_their_type(void **state)
     assert_near(price_at(ONE, HSP_COMPUTE_FULL, gemm, 1e6, 0.2, *state).rank[0].compute_us, full,
                 0);
     slow = price_at(ONE, HSP_COMPUTE_BF16, gemm, 1e6, 0.2, *state).rank[0].compute_us;
-    /* what is half as much in bf16, with its results in fp32 (lse, gradients of embeddings) */
+    /* the part that is half in bf16, with its results in fp32 (lse, gradients of embeddings) */
     double part = (slow - low) / 4;
     assert_true(part > full - low && part < 1.05 * (full - low));
 }
@@ -106,8 +107,8 @@ static void parameters_are_cast_once(void **state)
     assert_near(more, 1.5 * full.rank[0].home_bytes, 1e-6 * more);
 }
 
-/* Gradients travel in fp32, parameters in bf16: out and back (zero 0), parameters once (zero 1), or twice for each
- * micro-batch (zero 3). */
+/* Gradients travel in fp32, parameters in bf16: out and back (zero 0), parameters once (zero 1), or
+ * twice for each micro-batch (zero 3). */
 static void parameters_travel_in_half_the_bytes(void **state)
 {
     static const struct {
@@ -137,7 +138,7 @@ static void messages_have_room_in_bytes_of_their_type(void **state)
     }
 }
 
-/* The largest gradient is one of 128 x 512, in fp32 whatever is computed in. */
+/* The largest gradient is one of 128 x 512, in fp32 for any type of computation. */
 static void gradients_have_room_in_fp32(void **state)
 {
     struct hsp_cost full = price(TWO("0"), HSP_COMPUTE_FULL, 1e9, *state);

@@ -1,4 +1,4 @@
-/* How many bytes travel as one. */
+/* Tests how many bytes travel as one. */
 #include "daemon/planner/bucket.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ static void test_plans(void **state)
     struct hsp_plan p = {.n_ranks = 2, .n_streams = 2, .streams = stream};
     assert_int_equal(hsp_bucket_of_plan(&p, &c, (const uint32_t[]){0, 1}), 1u << 20);
     assert_int_equal(hsp_bucket_of_plan(&p, &c, (const uint32_t[]){1, 2}), 1u << 16);
-    p.states_bucket = true; /* it says: none */
+    p.states_bucket = true; /* states: none */
     assert_int_equal(hsp_bucket_of_plan(&p, &c, (const uint32_t[]){0, 1}), 0);
     p.states_bucket = false; /* a pipeline: nobody shares a parameter */
     p.n_streams = 1;

@@ -70,7 +70,7 @@ static void speed_scales_all_rates(void **state)
     assert_near(d.op_us, c.dev[0].op_us, 0);
 }
 
-/* What is not said is as fast as fp32, and bf16 then computed in it. */
+/* A rate that is left out is as fast as fp32, and bf16 then computed in it. */
 static void rates_of_tf32_and_bf16(void **state)
 {
     struct hsp_err err = {0};

@@ -1,4 +1,5 @@
-/* What was measured corrects a profile: the proportions are those measured, the sum stays what it was. */
+/* Tests that measurements correct a profile: the proportions are those measured, the sum stays as
+ * it was. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -24,7 +25,8 @@ static double seconds(const struct hsp_device_desc *d, enum hsp_rate rate,
                    : m->bytes / bytes + 1e-6 * m->elements.n * d->op_us;
 }
 
-/* 1 s of products and 1 s of traffic were predicted (with 0.1 s of fixed parts each); measured were 6 and 2. */
+/* 1 s of products and 1 s of traffic were predicted (with 0.1 s of fixed parts each); measured were
+ * 6 and 2. */
 static void the_proportion_is_that_measured(void **state)
 {
     (void)state;
@@ -85,8 +87,8 @@ static void what_says_nothing_changes_nothing(void **state)
     assert_near(d.mem_bytes_per_s, 1e8, 0);
 }
 
-/* Products of a shape that the device is known to be slow in take as long as it is known: no news. Were their
- * operations taken for those of even ones, products would seem to be half as fast. */
+/* Products of a shape that the device is known to be slow in take as long as it is known: no news.
+ * Were their operations taken for those of even ones, products would seem to be half as fast. */
 static void shapes_have_their_rates(void **state)
 {
     (void)state;

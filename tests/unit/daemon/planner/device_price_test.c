@@ -1,5 +1,5 @@
-/* What only devices of their own have in the price of a member: the fixed part of products, and the link to the
- * host's memory that offloaded activations cross. */
+/* Tests the parts of a member's price that only devices of their own have: the fixed part of
+ * products, and the link to the host's memory that offloaded activations cross. */
 #include "tests/lib/testlib.h"
 
 #include "daemon/graph/graph_build.h"
@@ -50,7 +50,8 @@ static struct hsp_member price(const struct scene *x, const struct hsp_work *w, 
     return m;
 }
 
-/* Each product of a micro-batch costs it once, whatever its size; with recomputation forward twice. */
+/* Each product of a micro-batch costs it once, at any size; with recomputation forward
+ * twice. */
 static void products_have_a_fixed_part(void **state)
 {
     (void)state;
@@ -60,8 +61,8 @@ static void products_have_a_fixed_part(void **state)
     for (uint32_t i = 0; i < x.g->n_nodes; i++) {
         n += hsp_op_is_product((enum hsp_op)x.g->nodes[i].op);
     }
-    /* q, k, v, attention, its output and two of the MLP in each block; the head: forward, dx and dw, but
-     * one instruction for attention backward; of the first unit nothing */
+    /* q, k, v, attention, its output and two of the MLP in each block; the head: forward, dx and
+     * dw, but one instruction for attention backward; of the first unit nothing */
     assert_int_equal(n, 3 * (6 * 3 + 2) + 3);
     struct hsp_member before = price(&x, &x.w, 1), half = price(&x, &x.w, 0.5);
     x.dev.gemm_us = 7;

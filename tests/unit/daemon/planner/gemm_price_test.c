@@ -1,4 +1,5 @@
-/* Products are priced by their shape: the work of each class by hand, its price, and what plans make of it. */
+/* Tests the prices of products by their shape: the work of each class by hand, its price, and the
+ * plans that follow. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>

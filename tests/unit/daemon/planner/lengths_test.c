@@ -60,7 +60,7 @@ static void scene_free(struct scene *s)
     s->arena = hsp_arena_free(s->arena);
 }
 
-/* What every pool must keep. */
+/* Checks the properties of every pool. */
 static void check_pool(const struct scene *s, const struct hsp_planned *p)
 {
     struct hsp_err err = {0};
@@ -111,7 +111,7 @@ static void short_steps_get_faster_plans(void **state)
             assert_ok(hsp_plan_adopt(s.g, &s.t, &c, NULL, &copy, s.arena, &again, &err), &err);
             assert_near(again.cost.step_us, p.cost.step_us, 1e-6 * p.cost.step_us);
             /* With zero 1 the search has cut the state of the longest plan evenly; its homes are
-             * known by now, and what moves to and from them. */
+             * known by now, and the traffic to and from them. */
             double close = p.plan->zero > 0 ? 1e-3 : 1e-6;
             assert_near(copy.shorter[0]->predicted_step_us, p.plan->shorter[0]->predicted_step_us,
                         close * p.plan->shorter[0]->predicted_step_us);
@@ -122,7 +122,8 @@ static void short_steps_get_faster_plans(void **state)
     assert_true(pools >= 1);
 }
 
-/* Where a whole sequence fits no device it is cut over them, by their speed; short ones are left whole. */
+/* Where a whole sequence fits no device it is cut over them, by their speed; short ones are left
+ * whole. */
 static void long_sequences_are_cut(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The bytes that are priced are those that the compiled programs move, in fp32 and in bf16. */
+/* Tests that the priced bytes are those that the compiled programs move, in fp32 and in bf16. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -32,7 +32,8 @@ static struct hsp_graph *model(enum hsp_compute compute)
     return g;
 }
 
-/* Bytes of a rank in a step: of messages, both ways; sent for sums and gathers by direct exchange. */
+/* Bytes of a rank in a step: of messages, both ways; sent for sums and gathers by direct
+ * exchange. */
 struct moved {
     double messages, groups;
 };

@@ -1,5 +1,5 @@
-/* The memory the planner predicts against the memory the compiler lays out: never less, and not
- * far above, or devices would be refused that could have run the plan. */
+/* Tests the memory the planner predicts against the memory the compiler lays out: never less, and
+ * not far above, or devices would be refused that could have run the plan. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -156,7 +156,7 @@ static void compare(const struct example *x, enum hsp_compute compute, struct hs
 {
     struct hsp_err err = {0};
     struct hsp_graph *g = NULL;
-    /* with zero 3 some units are whole, and shall outweigh what is reserved */
+    /* with zero 3 some units are whole, and shall outweigh the reserves */
     struct hsp_model_spec spec = {.layers = 6,
                                   .hidden = strstr(x->plan, "zero: 3") != NULL ? 512 : 128,
                                   .heads = x->family[0] == 'g' ? 4 : 0,
@@ -202,7 +202,7 @@ static void compare(const struct example *x, enum hsp_compute compute, struct hs
         }
         assert_true(got >= want);
         assert_true(got <= 1.25 * want + (4 << 20));
-        /* what is reserved for messages shall not hide what is missing elsewhere */
+        /* reserves for messages shall not hide missing bytes elsewhere */
         double rest = got - (double)(p.cost.rank[r].comm_bytes + p.cost.rank[r].state_bytes);
         if (rest < 0.98 * ((double)b->memory_bytes + wide)) {
             fail_msg("%s, rank %u: predicted %.0f without state and messages, compiled %.0f",
@@ -253,8 +253,8 @@ static struct hsp_graph *random_model(bool tied, bool bf16, struct hsp_train_spe
     return g;
 }
 
-/* What the ranks of one stage need. With zero 3 the gathers of tensor groups are not predicted, and nor is what
- * a member does that has no part of its group's work. */
+/* The need of the ranks of one stage. With zero 3 the gathers of tensor groups are not predicted,
+ * and nor is the work of a member that has no part of its group's. */
 static void compare_stage(uint32_t number, const struct hsp_planned *p,
                           const struct hsp_program_file *f, const struct hsp_stage *g)
 {
@@ -311,7 +311,8 @@ static void random_plans_need_about_what_is_predicted(void **state)
     }
 }
 
-/* Shares of work and the lengths they come to are one plan: it costs the same, and needs the same. */
+/* Shares of work and the lengths they come to are one plan: it costs the same, and needs the
+ * same. */
 static void shares_of_work_cost_what_their_lengths_do(void **state)
 {
     (void)state;
@@ -398,7 +399,7 @@ static void host_memory_of_a_node_is_shared(void **state)
     hsp_arena_free(arena);
 }
 
-/* What NCCL keeps of a GPU: a communicator for each group it is in, smaller ones for its neighbours
+/* NCCL's memory on a GPU: a communicator for each group it is in, smaller ones for its neighbours
  * in a pipeline. Its state is there once: sealed versions lie in the host's memory. */
 static void communicators_take_memory(void **state)
 {

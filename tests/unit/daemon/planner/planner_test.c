@@ -194,8 +194,8 @@ static void data_parallel_matches_brute_force(void **state)
     }
 }
 
-/* Three equal devices, one of them behind a slow link: the others go on without it, as fast as if it
- * were not there. */
+/* Three equal devices, one of them behind a slow link: the others go on without it, as fast as if
+ * it were not there. */
 static void a_device_behind_a_slow_link_is_left_out(void **state)
 {
     (void)state;
@@ -218,7 +218,8 @@ static void a_device_behind_a_slow_link_is_left_out(void **state)
     scene_free(&s);
 }
 
-/* The same where one link between two of them was measured to be slow: one of the two is left out. */
+/* The same where one link between two of them was measured to be slow: one of the two is left
+ * out. */
 static void a_slow_link_is_avoided(void **state)
 {
     (void)state;
@@ -278,8 +279,8 @@ static void stages_pay_the_link_between_them(void **state)
     scene_free(&s);
 }
 
-/* The two fast devices of one node are no tensor group because four others could form one: such a plan
- * would escape what ZeRO-1 has to win. */
+/* The two fast devices of one node are no tensor group because four others could form one: such a
+ * plan would escape the gain of ZeRO-1. */
 static void single_devices_are_no_tensor_group(void **state)
 {
     (void)state;
@@ -564,7 +565,8 @@ static void given_plans_are_priced_and_refused(void **state)
     scene_free(&s);
 }
 
-/* State in the folders of the ranks of a pipeline of one block a rank, with the copies they hold. */
+/* State in the folders of the ranks of a pipeline of one block a rank, with the copies they
+ * hold. */
 static double state_of_pipeline(struct scene *s, uint32_t copies)
 {
     struct hsp_planned p;
@@ -698,8 +700,8 @@ static uint32_t groups_within(const struct scene *s, const struct hsp_planned *p
     return n;
 }
 
-/* Four devices of a node with a slow way through the host. With NVLink pairs, which are not neighbours in the
- * list, tensor groups pay, and none leaves its pair. */
+/* Four devices of a node with a slow way through the host. With NVLink pairs, which are not
+ * neighbours in the list, tensor groups pay, and none leaves its pair. */
 static void tensor_groups_stay_in_fast_domains(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Models and clusters of published systems: which plans fit the memory of their GPUs, and how long a
- * step is. Rates and memory are those of data sheets, less what such GPUs lose in practice; a plan of
- * two versions of the state on each GPU would find no room (see hsp_state_versions). */
+/* Tests models and clusters of published systems: which plans fit the memory of their GPUs, and how
+ * long a step is. Rates and memory are those of data sheets, less the usual loss of such GPUs; a
+ * plan of two versions of the state on each GPU would find no room (see hsp_state_versions). */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* State folders as a bound of plans: all that plans could do is tried and priced, on small clusters. */
+/* Tests state folders as a bound of plans: all possible plans are tried and priced, on small
+ * clusters. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -66,7 +67,8 @@ static void scene_free(struct scene *s)
     s->arena = hsp_arena_free(s->arena);
 }
 
-/* ---- everything that can be done with single devices in one stream, or with one stream each ---- */
+/* ---- everything that can be done with single devices in one stream, or with one stream each
+ *  ---- */
 
 struct brute {
     struct scene *s;
@@ -200,8 +202,8 @@ static void plans_in_state_folders_match_brute_force(void **state)
 
 /* ---- a folder is its node's ---- */
 
-/* Two devices on a node whose folder has room for the state once: one of them holds it all, or each a
- * part. */
+/* Two devices on a node whose folder has room for the state once: one of them holds it all, or each
+ * a part. */
 static void devices_of_a_node_share_its_folder(void **state)
 {
     (void)state;
@@ -224,8 +226,8 @@ static void devices_of_a_node_share_its_folder(void **state)
     scene_free(&s);
 }
 
-/* The fastest pipeline would have all blocks on the two devices of the first node. Its folder has room
- * for two of the three. */
+/* The fastest pipeline would have all blocks on the two devices of the first node. Its folder has
+ * room for two of the three. */
 static void a_node_gets_as_many_blocks_as_its_folder_holds(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Which devices become tensor groups, and how pipelines of unequal groups are cut. */
+/* Tests which devices become tensor groups, and how pipelines of unequal groups are cut. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -181,7 +181,8 @@ static void groups_know_their_links(void **state)
     scene_free(&x);
 }
 
-/* Blocks of each of two tensor groups of one pipeline, the groups with the first and the third device. */
+/* Blocks of each of two tensor groups of one pipeline, the groups with the first and the third
+ * device. */
 static void cut_pipeline(struct scene *x, uint32_t blocks[2])
 {
     struct hsp_super *super = NULL;
@@ -205,7 +206,8 @@ static void cut_pipeline(struct scene *x, uint32_t blocks[2])
     }
 }
 
-/* Two groups that compute alike, one of them over links that are slower by far: it gets fewer blocks. */
+/* Two groups that compute alike, one of them over links that are slower by far: it gets fewer
+ * blocks. */
 static void slow_links_within_get_less(void **state)
 {
     struct scene x;

@@ -44,7 +44,7 @@ static void scene_make(struct scene *x)
         x->rank[i] = x->device[i] = i;
         x->chunk[i][0] = x->chunk[i][1] = LAYERS / STAGES / 2;
         x->dev[i] = hsp_device_default("a/0", 0, 1);
-        x->dev[i].op_us = 0; /* what a micro-batch costs at any size is left out */
+        x->dev[i].op_us = 0; /* the fixed cost of a micro-batch is left out */
         x->stage[i] = (struct hsp_stage){
             .layers = LAYERS / STAGES, .n = 1, .ranks = &x->rank[i], .shares = &x->share};
     }
@@ -75,7 +75,7 @@ static struct hsp_timeline play(struct scene *x, uint8_t schedule, struct hsp_co
     return t;
 }
 
-/* What a stage does in its units is what its rank is priced for. */
+/* The work of a stage in its units is the work that its rank is priced for. */
 static void units_add_up_to_the_price(void **state)
 {
     (void)state;
@@ -100,8 +100,9 @@ static void units_add_up_to_the_price(void **state)
     }
 }
 
-/* Nearly equal stages without links: a third of 1F1B's idle time remains with zero-bubble, half of it
- * with two chunks, and prices follow. Interleaved stages keep more, and the last one with zero-bubble. */
+/* Nearly equal stages without links: a third of 1F1B's idle time remains with zero-bubble, half of
+ * it with two chunks, and prices follow. Interleaved stages keep more, and the last one with
+ * zero-bubble. */
 static void schedules_are_priced(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ static struct hsp_amount flops(const struct hsp_layer_work *w)
     return sum;
 }
 
-/* In bf16: activations and what moves between stages are half, gradients and state what they are. */
+/* In bf16: activations and messages between stages are half, gradients and state unchanged. */
 static void bf16_halves_what_is_computed_with(void **state)
 {
     struct hsp_work full, low;

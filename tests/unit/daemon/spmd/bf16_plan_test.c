@@ -1,5 +1,6 @@
-/* Models that compute in bf16: the same step as the unsharded graph under every plan (the machine keeps
- * what programs call bf16 in fp64, so a plan is right or wrong), and where the types of programs change. */
+/* Tests models that compute in bf16: the same step as the unsharded graph under every plan (the
+ * machine keeps bf16 of programs in fp64, so a plan is right or wrong), and the places where the
+ * types of programs change. */
 #include <stdio.h>
 
 #include "proto/layout/box.h"
@@ -178,7 +179,8 @@ static void test_types(void **state)
     hsp_graph_free(m.g);
 }
 
-/* State and its updates are those of the fp32 job: segments, checkpoints and switches do not change. */
+/* State and its updates are those of the fp32 job: segments, checkpoints and switches do not
+ * change. */
 static void test_state_as_in_fp32(void **state)
 {
     (void)state;

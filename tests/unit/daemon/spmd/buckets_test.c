@@ -1,4 +1,4 @@
-/* Which collectives travel as one, found alike by all ranks. */
+/* Tests which collectives travel as one, found alike by all ranks. */
 #include "daemon/spmd/schedule/buckets.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct made {
 static const char EVEN[] =
     "ranks: 2\nzero: 1\nstreams: [{sequences: 4, micro_batches: 2, stages: [{layers: 3, ranks: "
     "[0]}]}, {sequences: 4, micro_batches: 2, stages: [{layers: 3, ranks: [1]}]}]";
-/* Streams of other depths: what is right behind each other on one rank is not on another one. */
+/* Streams of other depths: neighbours on one rank are not neighbours on another one. */
 static const char UNLIKE[] =
     "ranks: 4\nzero: 1\nstreams: [{sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: "
     "[0]}, {layers: 2, ranks: [1]}]}, {sequences: 4, micro_batches: 2, stages: [{layers: 3, ranks: "
@@ -84,8 +84,8 @@ static struct hsp_reshard_bind *reshard_at(const struct hsp_program *p, uint32_t
     return p->tpl.instrs[k].kind == HSP_I_RESHARD ? &p->bind.reshard[p->tpl.instrs[k].arg] : NULL;
 }
 
-/* The first channel of the bucket of the collective on @channel, on rank @r, and the bytes of what
- * is in it before it. UINT32_MAX: it is in none. */
+/* The first channel of the bucket of the collective on @channel, on rank @r, and the bytes before
+ * it in the bucket. UINT32_MAX: it is in none. */
 static uint32_t head_of(const struct made *m, uint32_t r, uint32_t channel, uint64_t *ret_before)
 {
     const struct hsp_program *p = &m->f.programs[r];
@@ -197,7 +197,7 @@ static uint32_t sum_at(const struct made *m, uint32_t r, uint32_t nth)
     return 0;
 }
 
-/* What one rank alone sees is a reason for all. */
+/* A reason that one rank alone sees counts for all. */
 static void test_one_rank_parts_a_bucket(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ static void test_one_rank_parts_a_bucket(void **state)
         uint64_t before;
         make(&m, EVEN);
         struct hsp_program *p = &m.f.programs[1];
-        struct hsp_template *t = &p->tpl; /* a copy of what the ranks share */
+        struct hsp_template *t = &p->tpl; /* a copy of the ranks' common one */
         t->instrs = hsp_arena_memdup(m.arena, t->instrs, t->n_instrs * sizeof *t->instrs);
         t->tensors = hsp_arena_memdup(m.arena, t->tensors, t->n_tensors * sizeof *t->tensors);
         uint32_t k = sum_at(&m, 1, 3), channel = reshard_at(p, k)->moves[0].channel;
@@ -214,9 +214,9 @@ static void test_one_rank_parts_a_bucket(void **state)
         uint32_t head = head_of(&m, 0, channel, &before);
         assert_int_not_equal(head, channel);
         assert_int_not_equal(head, UINT32_MAX);
-        if (why == 0) { /* it reads what the one before it makes */
+        if (why == 0) { /* it reads the output of the one before it */
             t->instrs[k].in[0] = t->instrs[k - 1].out[0];
-        } else if (why == 1) { /* what its moves leave open is zero */
+        } else if (why == 1) { /* open parts of its moves are zero */
             reshard_at(p, k)->zero_first = true;
         } else { /* another kind of number */
             t->tensors[t->instrs[k].out[0]].dtype = HSP_F64;

@@ -144,7 +144,7 @@ static void test_templates(void **state)
 }
 
 /* Recomputation: Backward repeats the attention of each block, and micro-batches in flight keep
- * only what enters the blocks. */
+ * only the inputs of the blocks. */
 static void test_recompute(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static int64_t class_bytes(const struct hsp_program *p, uint8_t cls)
 
 /* A deep stage under 1F1B with three micro-batches in flight. Kept, they have 3 x 7 units
  * (embedding and six blocks) on the device; offloaded these are in the host's memory, and on the
- * device are no more than two units, and what one hands to the next. */
+ * device are no more than two units, and the tensors between them. */
 static void test_offload_memory(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Deduction on single ops: what stays, what is gathered, completed or sliced, and who holds which
- * addend. Values are proven in compile_test; here are the choices. */
+/* Tests deduction on single ops: the operands that stay, are gathered, completed or sliced, and the
+ * holders of each addend. Values are proven in compile_test; here are the choices. */
 #include "daemon/spmd/sharding/deduce.h"
 #include "proto/base/check.h"
 #include "tests/lib/testlib.h"
@@ -97,7 +97,8 @@ static void test_row(void **state)
     assert_true(hsp_layout_equal(&d.out[0], &y));
 }
 
-/* A partial gradient goes through what is linear in it alone; a sum with a complete one is not. */
+/* A partial gradient goes through ops that are linear in it alone; a sum with a complete one is
+ * not. */
 static void test_linear_sets(void **state)
 {
     (void)state;

@@ -158,7 +158,7 @@ static uint32_t check_slots(const struct hsp_program *p)
 }
 
 /* In flight: as many micro-batches as stages from here on; GPipe: all; zero-bubble: as many as
- * stages everywhere; interleaved: what the order says. */
+ * stages everywhere; interleaved: by its order. */
 static void test_slots(void **state)
 {
     (void)state;
@@ -279,7 +279,7 @@ static uint32_t enter(struct hsp_waits *w, const struct hsp_program *p, uint8_t 
 }
 
 /* An update writes over what the gathers of the step have read, so it waits for the last of them,
- * whatever else it waits for: here neither vote nor gradients have been entered. */
+ * after any other wait: here neither vote nor gradients have been entered. */
 static void test_state_waits(void **state)
 {
     (void)state;

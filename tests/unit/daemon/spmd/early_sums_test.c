@@ -102,7 +102,7 @@ static void same_work(const struct hsp_program *p)
     free(n);
 }
 
-/* Sums wait for what they add, and stand behind all other communication, the last ones first.
+/* Sums wait for their addends, and stand behind all other communication, the last ones first.
  * Returns how many entries of the compute queue that end in backward come behind the first sum. */
 static uint32_t check_sums(const struct hsp_program *p)
 {

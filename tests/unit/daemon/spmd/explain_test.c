@@ -1,4 +1,5 @@
-/* What plans say of their Reshards: names and microseconds, which are no part of what a plan means. */
+/* Tests the words of plans on their Reshards: names and microseconds, which are no part of a plan's
+ * meaning. */
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
@@ -78,7 +79,7 @@ static void expect_alike(int zero, const char *const *allowed, size_t n)
     hsp_arena_free(arena);
 }
 
-/* A homogeneous plan falls back to what ordinary SPMD has. */
+/* A homogeneous plan falls back to the collectives of ordinary SPMD. */
 static void test_alike(void **state)
 {
     (void)state;
@@ -101,7 +102,8 @@ static bool says(const struct hsp_plan *p, uint8_t phase, const char *makes, con
     return false;
 }
 
-/* Unlike tensor parallelism: gradients meet on the finest slices, activations change hands by BSR. */
+/* Unlike tensor parallelism: gradients meet on the finest slices, activations change hands by
+ * BSR. */
 static void test_unlike(void **state)
 {
     (void)state;
@@ -119,7 +121,8 @@ static void test_unlike(void **state)
     hsp_arena_free(arena);
 }
 
-/* Dump and parse keep the explanation; the plan means the same with, without and with another one. */
+/* Dump and parse keep the explanation; the plan means the same with, without and with another
+ * one. */
 static void test_meaning(void **state)
 {
     (void)state;
@@ -143,7 +146,7 @@ static void test_meaning(void **state)
         struct hsp_plan *back = parse(hsp_buf_cstr(&x), arena);
         hsp_plan_dump(back, &y);
         assert_string_equal(hsp_buf_cstr(&x), hsp_buf_cstr(&y));
-        if (back->n_reshards > 0) { /* what is said wrongly is said again */
+        if (back->n_reshards > 0) { /* a wrong word is said again */
             back->reshards[0].method = "magic";
             back->reshards[0].us = 1e9;
         }

@@ -1,5 +1,5 @@
-/* Where gathers and slices stand: the compiler's places, which are where deduction asks, against
- * all places between the op that makes the cut and the op that asks. */
+/* Tests the places of gathers and slices: the compiler's, where deduction asks, against all places
+ * between the op that makes the cut and the op that asks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,9 +45,9 @@ static const struct hsp_step *step_of(const struct finder *x, uint32_t node)
     return ret;
 }
 
-/* Whether the operand carries the cut that is gathered, or could be sliced as is asked. What is
- * read from the data is had in any layout: who reads more than the plan's cut computes all of it
- * himself, which the plan says not to do. Uses of parameters are the plan's. */
+/* True when the operand carries the cut that is gathered, or could be sliced as asked. Data are
+ * available in any layout: a rank that reads more than the plan's cut computes all of it itself,
+ * which the plan says not to do. Uses of parameters are the plan's. */
 static bool carries(const struct finder *x, const struct hsp_value *v)
 {
     const struct hsp_layout *at = &v->at;
@@ -128,7 +128,7 @@ static void turn(struct finder *x, uint32_t value)
     }
 }
 
-/* What Reshard @st does within its stage: tiers gathered, or the layout that is sliced. */
+/* The work of Reshard @st within its stage: tiers gathered, or the layout that is sliced. */
 static struct hsp_forced kind_of(const struct hsp_stagecode *s, const struct hsp_step *st)
 {
     struct hsp_forced as = {0};
@@ -327,7 +327,7 @@ static void test_models(void **state)
     assert_true(t.plans == 49 && t.gathers > 100 && t.places > 400 && t.dearer > 2000);
 }
 
-/* What does not fit its arena is too large, with the stage that makes it so. */
+/* A graph that does not fit its arena is too large, with the stage that makes it so. */
 static void test_limit(void **state)
 {
     (void)state;
@@ -345,7 +345,7 @@ static void test_limit(void **state)
             assert_non_null(strstr(err.msg, " KiB: its largest stage has 3 ranks"));
             said++;
         } else if (rc != HSP_OK) {
-            assert_status(rc, HSP_ENOMEM); /* one table is larger than what is left */
+            assert_status(rc, HSP_ENOMEM); /* one table is larger than the rest */
         }
         hsp_layouts_fini(&c);
         (void)hsp_arena_free(c.arena);

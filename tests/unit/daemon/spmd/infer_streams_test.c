@@ -1,4 +1,5 @@
-/* Streams found from annotations are those that were written down; annotations of no streams are refused. */
+/* Streams found from annotations are those that were written down; annotations of no streams are
+ * refused. */
 #include "daemon/spmd/sharding/infer_streams.h"
 
 #include <stdio.h>
@@ -116,7 +117,8 @@ static void assert_same_digest(const struct hsp_plan *p, const struct hsp_plan *
     assert_true(hsp_digest_equal(a, b));
 }
 
-/* Written as annotations by shares: the same plan. By cuts: stages that use all parameters alike. */
+/* Written as annotations by shares: the same plan. By cuts: stages that use all parameters
+ * alike. */
 static void random_plans_are_found_again(void **state)
 {
     (void)state;
@@ -192,7 +194,8 @@ static void published_plans_are_found_again(void **state)
         Q("[1-3]", "{dup: [{split: 0, shares: [1, 1], of: [0, 3]}, {split: 0, shares: [1, 1], " \
                    "of: [5, 6]}, {dup: [2, 4]}]}")
 
-/* The example of the paper: 0 and 3 are one stage, 5 and 6 the next one of 1, 2 and 4 cut sequences. */
+/* The example of the paper: 0 and 3 are one stage, 5 and 6 the next one of 1, 2 and 4 cut
+ * sequences. */
 static void the_figure_is_found(void **state)
 {
     (void)state;
@@ -215,7 +218,8 @@ static void the_figure_is_found(void **state)
     hsp_arena_free(arena);
 }
 
-/* The example of conf/ is a plan for the job it names, and reads back before its streams are found. */
+/* The example of conf/ is a plan for the job it names, and reads back before its streams are
+ * found. */
 static void the_example_is_a_plan(void **state)
 {
     (void)state;
@@ -374,7 +378,7 @@ static void forms_that_do_not_parse(void **state)
     }
 }
 
-/* Layouts of one plan under stages of another one: what is sent tells that they are not these. */
+/* Layouts of one plan under stages of another one: the messages tell that they are not these. */
 static void other_stages_than_what_is_sent(void **state)
 {
     (void)state;

@@ -70,7 +70,7 @@ static void bytes_span(const struct machine_rank *r, uint32_t tensor, uint32_t m
     *hi = *lo + (b->slot_bytes + BLOCK - 1) / BLOCK;
 }
 
-/* The same of what has tags: state always holds what its name says. */
+/* The same for tensors with tags: state always holds the values of its name. */
 static void tag_span(const struct machine_rank *r, uint32_t tensor, uint32_t micro, int64_t *lo,
                      int64_t *hi)
 {
@@ -288,7 +288,7 @@ static const struct message *taken(const struct move_run *x, uint32_t from, uint
     return &l->msg[at];
 }
 
-/* Adds up or copies what this rank gets. */
+/* Adds up or copies the data that this rank gets. */
 static void take(struct move_run *x)
 {
     uint32_t rank = x->r->p->bind.rank, me = member(x->v, rank);
@@ -405,7 +405,7 @@ static void run_op(struct hsp_machine *m, struct machine_rank *r, const struct h
     hsp_naive_op(&c);
 }
 
-/* Only what is in the host's memory is copied, to or from the device, whole. */
+/* Only tensors in the host's memory are copied, to or from the device, whole. */
 static void run_copy(struct hsp_machine *m, struct machine_rank *r, const struct hsp_instr *i,
                      uint32_t micro)
 {
@@ -564,7 +564,7 @@ void machine_reset(struct hsp_machine *m)
             r->tag[k] = 0;
         }
         for (size_t k = 0; k < (size_t)r->p->bind.memory_bytes / 8 * WIDE; k++) {
-            ((double *)(void *)r->mem)[k] = NAN; /* what is read before it is written shows */
+            ((double *)(void *)r->mem)[k] = NAN; /* a read before the write shows */
         }
         for (size_t k = 0; k < (size_t)r->p->bind.host_bytes / 8 * WIDE; k++) {
             ((double *)(void *)r->host)[k] = NAN;

@@ -1,5 +1,5 @@
 /* Runs all programs of a plan in one thread: kernels are the oracle's formulas, queues and waits
- * are taken literally, and what runs next is drawn at random, so that a missing wait shows.
+ * are taken literally, and the next entry is drawn at random, so that a missing wait shows.
  *
  * Every tensor instance leaves its tag on its bytes: reading bytes that were overwritten or never
  * written fails the test, and so do two running entries that touch the same bytes. */

@@ -1,12 +1,12 @@
-/* Inside of the machine: its parts, shared by machine.c and machine_state.c. */
+/* Shares the inside of the machine between machine.c and machine_state.c. */
 #ifndef HSP_MACHINE_IMPL_H
 #define HSP_MACHINE_IMPL_H
 #include "tests/lib/naive_ops.h"
 #include "tests/unit/daemon/spmd/machine.h"
 
-/* BLOCK: bytes under one tag. WIDE: memory is so much larger than programs say that every real element
- * has room for an fp64. Arithmetic and storage are in fp64, whatever types the program has: casts copy,
- * and a plan is right to fp64's precision or wrong. */
+/* BLOCK: bytes under one tag. WIDE: memory is so much larger than programs say that every real
+ * element has room for an fp64. Arithmetic and storage are in fp64, for any types of the program:
+ * casts copy, and a plan is right to fp64's precision or wrong. */
 enum { BLOCK = 64, WIDE = 4 };
 
 struct message {
@@ -35,7 +35,7 @@ struct machine_rank {
     struct running run[HSP_N_QUEUES];
     double stat[HSP_N_STATS];
     uint32_t votes;
-    double **grad; /* [state tensor]: what its update read; owned */
+    double **grad; /* [state tensor]: the gradient that its update read; owned */
     struct hsp_box *grad_box;
 };
 

@@ -1,4 +1,4 @@
-/* The machine's storage: making it, state tensors in and out, cells. */
+/* Stores the machine's tensors: making it, state tensors in and out, cells. */
 #include <math.h>
 
 #include "proto/layout/box.h"

@@ -1,7 +1,7 @@
-/* Every rule of deduction by brute force: each op of the catalogue on small tensors that groups of
- * members hold in random layouts (uneven, empty, refined, sums over either tier). Each member runs the
- * op on what deduction says it needs; the results, put together by their layouts, are those of the
- * whole op. And with other shares the same is deduced. */
+/* Tests every rule of deduction by brute force: each op of the catalogue on small tensors that
+ * groups of members hold in random layouts (uneven, empty, refined, sums over either tier). Each
+ * member runs the op on the operands that deduction names; the results, put together by their
+ * layouts, are those of the whole op. And with other shares the same is deduced. */
 #include <math.h>
 
 #include "daemon/spmd/sharding/deduce.h"
@@ -12,7 +12,7 @@
 enum { GROUPS = 3, MEMBERS = 9, UNITS = 3 };
 enum { REFINED = 100, OFF_UNIT = 200 }; /* added to names of cuts */
 
-/* A number per operand and member: what is held of it. */
+/* A number per operand and member: the held part of it. */
 struct operand {
     struct hsp_array whole;
     struct hsp_array addend[MEMBERS]; /* of the size of the whole; by label; only of sums */
@@ -206,8 +206,8 @@ static bool has_axis(const struct hsp_operand_use *u, int axis)
     return false;
 }
 
-/* Half of the time operands agree: one linear set is a sum over the same tiers, or all are cut along
- * the same axes. */
+/* Half of the time operands agree: one linear set is a sum over the same tiers, or all are cut
+ * along the same axes. */
 static void choose_layouts(struct problem *p)
 {
     uint32_t set = p->ax.linear[pick(p, 0, 1)];
@@ -299,7 +299,7 @@ static double int_value(struct problem *p, uint8_t i, const int64_t *at)
     }
 }
 
-/* The whole operand; of a sum what its addends add up to where members hold them. */
+/* The whole operand; of a sum the total of its addends where members hold them. */
 static void fill(struct problem *p, uint8_t i)
 {
     struct operand *x = &p->x[i];

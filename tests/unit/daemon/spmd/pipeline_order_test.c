@@ -1,4 +1,4 @@
-/* Orders of units: which pass of which chunk over which micro-batch comes when. */
+/* Tests orders of units: the times of each pass of each chunk over each micro-batch. */
 #include <stdio.h>
 
 #include "daemon/spmd/schedule/timeline.h"
@@ -179,7 +179,7 @@ static void test_idle_zero_bubble(void **state)
     }
 }
 
-/* Interleaved: (S - 1) (forward + backward) of one chunk, whatever the number of micro-batches from
+/* Interleaved: (S - 1) (forward + backward) of one chunk, for any number of micro-batches from
  * S on; and an end in any case. */
 static void test_idle_interleaved(void **state)
 {
@@ -196,7 +196,7 @@ static void test_idle_interleaved(void **state)
     }
 }
 
-/* Every unit once, each after what it needs on its own stage. */
+/* Every unit once, each after its inputs from its own stage. */
 static void test_complete(void **state)
 {
     (void)state;

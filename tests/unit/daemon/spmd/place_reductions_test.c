@@ -1,4 +1,5 @@
-/* Where sums are completed: the cut against all cuts, the choice for models against all places. */
+/* Tests where sums are completed: the cut against all cuts, the choice for models against all
+ * places. */
 #include "daemon/spmd/lower/place_reductions.h"
 
 #include <stdio.h>
@@ -44,7 +45,8 @@ static void random_problem(struct problem *p)
     }
 }
 
-/* What the choice costs; INT64_MAX: it is none, since an op takes a sum on that its maker completed. */
+/* The cost of the choice; INT64_MAX: it is none, since an op takes a sum on that its maker
+ * completed. */
 static int64_t cost_of(const struct problem *p, const bool *first)
 {
     bool completed[MAX_SUMS];

@@ -16,7 +16,7 @@ void plan_compile(const char *text, const struct plan_model *m, struct hsp_arena
 void plan_run(const char *text, const struct plan_model *m, uint64_t seed);
 void plan_run_all(const char *const *text, size_t n, const struct plan_model *m);
 
-/* The same steps under two plans that differ in nothing but what is saved how: the same bits. */
+/* The same steps under two plans that differ only in the way of saving: the same bits. */
 void plan_same_bits(const char *one, const char *other, const struct plan_model *m, uint64_t seed);
 
 #endif

@@ -1,5 +1,5 @@
-/* Names, groups and costs of Reshards: the vectors of HSPMD 3.1 to 3.6 on covers, and what must hold of
- * any pair of covers. */
+/* Tests names, groups and costs of Reshards: the vectors of HSPMD 3.1 to 3.6 on covers, and rules
+ * for any pair of covers. */
 #include <math.h>
 
 #include "daemon/spmd/reshard/move_list.h"
@@ -105,7 +105,7 @@ static void test_bottom(void **state)
     expect(dup, columns, "slice {0}\nslice {1}\n");
     expect(partial, dup, "all_reduce {0,1}: {0,1}\n");
     expect(partial, split, "reduce_scatter {0,1}: {0,1}\n");
-    expect(partial, backward, "reduce_scatter {0,1}: {0,1}\n"); /* whatever the order */
+    expect(partial, backward, "reduce_scatter {0,1}: {0,1}\n"); /* in any order */
     expect(partial, at_one, "reduce_scatter {0,1}: {0,1}\n");   /* the other shard is empty */
     expect(split, dup, "all_gather {0,1}: {0,1}\n");
     expect(backward, dup, "all_gather {0,1}: {1,0}\n");
@@ -143,7 +143,7 @@ static void test_partial(void **state)
     expect_moves(&to_sum, partial, 2, moved, 2, "p2p {0,1,4,5} [0:12,0:4] 0->4 [0:12,0:4] 1->5\n");
 }
 
-/* What is a composition in the paper (3.3): first inside of subgroups, then across them. */
+/* The compositions of the paper (3.3): first inside of subgroups, then across them. */
 static void test_compositions(void **state)
 {
     (void)state;
@@ -332,7 +332,7 @@ static void test_v9(void **state)
     expect(from, to, "bsr {0,1,2,3,4,5,6}\n");
 }
 
-/* A sum that nobody who adds receives is made where the way on is short. */
+/* A sum without a receiver among its adders is made where the way on is short. */
 static void test_near(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Resolution: moves of random pairs of covers, executed on small arrays, and the kinds chosen. */
+/* Tests resolution: moves of random pairs of covers, executed on small arrays, and the kinds
+ * chosen. */
 #include <stdio.h>
 
 #include "daemon/spmd/reshard/move_list.h"
@@ -78,7 +79,7 @@ static const struct hsp_move *bound(const struct exec *x, uint32_t rank)
     return NULL;
 }
 
-/* The sum of @v and what is there already, or the maximum. */
+/* The sum of @v and the value there, or the maximum. */
 static double joined(uint8_t reduce, bool any, double there, double v)
 {
     return !any ? v : reduce == HSP_REDUCE_MAX ? (v > there ? v : there) : there + v;
@@ -91,7 +92,7 @@ static double read_element(const struct exec *x, uint32_t rank, int64_t e)
     uint8_t src = m->src;
     double v = 0;
     if (src == HSP_MOVE_FROM_OUT) {
-        assert_true(x->out->set[rank][0][e]); /* a move reads only what the rank holds */
+        assert_true(x->out->set[rank][0][e]); /* a move reads only values that the rank holds */
         return x->out->v[rank][0][e];
     }
     if (src != HSP_MOVE_SUM) {
@@ -222,7 +223,7 @@ static void mark_element(void *ctx, int64_t e)
         f->fill ? addend_value(f->s->item[f->rank][f->item].addend, e) : 0;
 }
 
-/* What the items of the cover are on each rank, in their order: its inputs. */
+/* The items of the cover on each rank, in their order: its inputs. */
 static void read_cover(const struct hsp_cover *c, struct side *s, bool fill)
 {
     memset(s, 0, sizeof *s);
@@ -337,7 +338,7 @@ static void one_layer(const struct hsp_cover *src, const struct hsp_cover *dst,
                           (uint8_t[]){src->reduce, dst->reduce});
         }
     }
-    for (uint32_t r = 0; rc == HSP_OK && r < MAX_N; r++) { /* what is not written must read 0 */
+    for (uint32_t r = 0; rc == HSP_OK && r < MAX_N; r++) { /* unwritten values must read 0 */
         bool zero = false;
         for (uint32_t k = 0; k < m.n_zero; k++) {
             zero = zero || m.zero[k] == r;
@@ -572,7 +573,7 @@ static void test_hspmd_quarters(void **state)
            "all_reduce {2,6} [6:9,0:2]\nall_reduce {3,7} [9:12,0:2]\n");
 }
 
-/* A binding holds exactly what its rank takes part in; the batch dim ends where the micro-batch
+/* A binding holds exactly the moves of its rank; the batch dim ends where the micro-batch
  * ends. */
 static void test_bind(void **state)
 {

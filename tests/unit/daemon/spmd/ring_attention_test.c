@@ -1,6 +1,6 @@
-/* Attention of groups that cut the sequence: which blocks each group takes, how many of them it
- * holds at once, and attention without a mask, which goes round; lengths of equal work. Values of
- * masked attention are proven in stage_groups_test. */
+/* Tests attention of groups that cut the sequence: which blocks each group takes, how many of them
+ * it holds at once, and attention without a mask, which goes round; lengths of equal work. Values
+ * of masked attention are proven in stage_groups_test. */
 #include <stdio.h>
 
 #include "daemon/plan/plan_yaml.h"
@@ -235,7 +235,7 @@ static void balanced_groups_have_equal_work(void **state)
     }
     assert_int_equal(at, 600);
     assert_true(t->group_shares[1] > t->group_shares[3] && t->group_shares[3] > t->group_shares[4]);
-    assert_true(most > 2 * least); /* what even lengths would cost */
+    assert_true(most > 2 * least); /* the cost of even lengths */
     (void)snprintf(text, sizeof text, balanced, "length");
     p = plan_of_text(text, arena);
     assert_ok(hsp_plan_lengths(p, m.g, arena, &q, &err), &err);

@@ -1,5 +1,6 @@
-/* Programs at small extents are the job's: templates, uneven and empty shares; and they are small.
- * (Who sends what of a copy that several have follows from loads in bytes, so moves may differ.) */
+/* Tests that programs at small extents are the job's: templates, uneven and empty shares; and
+ * small. (The sender of a copy that several have follows from loads in bytes, so moves may
+ * differ.) */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -59,7 +60,7 @@ static void done(struct made *x)
     hsp_arena_free(x->arena);
 }
 
-/* Elements of what a rank holds of its tensors: 0 here is 0 there. */
+/* Elements of a rank's part of its tensors: 0 here is 0 there. */
 static void check_empty(const struct hsp_program *a, const struct hsp_program *b, const char *plan)
 {
     for (uint32_t i = 0; i < a->tpl.n_tensors; i++) {
@@ -291,8 +292,8 @@ static void test_homes(void **state)
     done(&x);
 }
 
-/* Each plan of a pool by itself: the length it is for shrinks with the rest, also where the longest one is
- * an extent that the model has anyway. */
+/* Each plan of a pool by itself: the length it is for shrinks with the rest, also where the longest
+ * one is an extent that the model has anyway. */
 static void test_plans_of_a_pool(void **state)
 {
     (void)state;

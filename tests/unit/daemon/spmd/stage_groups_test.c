@@ -100,7 +100,7 @@ static void random_plans_as_unsharded(void **state)
     }
 }
 
-/* Shares of groups, of tensors, and who is in which place change bindings only. */
+/* Shares of groups, of tensors, and the places of ranks change bindings only. */
 static void templates_are_free_of_shares(void **state)
 {
     (void)state;
@@ -111,7 +111,7 @@ static void templates_are_free_of_shares(void **state)
         "sequence_parallel: %s}, {layers: 1, split: sequence, shares: [%d, %d], groups: [{ranks: "
         "[4]}, {ranks: [5]}]}]}\n";
     struct hsp_model_spec s = spec_of("llama", true);
-    s.sequence = 8; /* lengths that no other extent has, whatever the shares */
+    s.sequence = 8; /* lengths that no other extent has, under any shares */
     struct plan_model m = plan_model_of(&s, HSP_OPT_ADAMW);
     m.t.data.sequence = 8;
     for (int i = 0; i < 4; i++) {
@@ -157,7 +157,7 @@ static void the_example_compiles(void **state)
     hsp_arena_free(arena);
 }
 
-/* What cannot be cut is refused by its name. */
+/* A dim that cannot be cut is refused by its name. */
 static void what_cannot_be_cut_is_refused(void **state)
 {
     (void)state;
@@ -208,8 +208,8 @@ static void mlp_as_unsharded(void **state)
     hsp_graph_free(m.g);
 }
 
-/* A stream of TP 2, and a ring as those of HSPMD: two stages whose groups, of TP 2 and TP 1, cut sequences
- * unevenly. */
+/* A stream of TP 2, and a ring as those of HSPMD: two stages whose groups, of TP 2 and TP 1, cut
+ * sequences unevenly. */
 static void uneven_rings_as_unsharded(void **state)
 {
     (void)state;

@@ -163,7 +163,7 @@ static void a_switch_makes_the_templates_of_what_it_changes(void **state)
     struct hsp_template_count c = same_as_cold(text, &m, k);
     assert_int_equal(c.made, 5); /* the first member of a group counts the loss */
     assert_int_equal(c.kept, 0);
-    /* ranks, shares, and who computes how much: bindings only */
+    /* ranks, shares, and amounts of work: bindings only */
     (void)snprintf(text, sizeof text, TWO_STREAMS, 5, 5, 1, 2, 4, 3, "");
     c = same_as_cold(text, &m, k);
     assert_int_equal(c.made, 0);
@@ -334,7 +334,8 @@ static void change_value(struct code *x, struct hsp_value *v, uint32_t other)
         CHANGE(x, v->at.rank, (uint8_t)(v->at.rank - 1));
     }
     if (v->is_alias != NULL) {
-        if (x->s->value[other].is_alias == NULL) { /* what serves for others has none itself */
+        /* a value that serves for others has none itself */
+        if (x->s->value[other].is_alias == NULL) {
             CHANGE(x, v->alias, other);
         }
         CHANGE(x, v->is_alias, NULL);
@@ -345,7 +346,7 @@ static void change_step(struct code *x, struct hsp_step *st, uint32_t other)
 {
     CHANGE(x, st->pass, false);
     if (st->pass) {
-        return; /* what it passes on is nobody else's: no code if another value stood there */
+        return; /* the value it passes on is nobody else's: no code if another value stood there */
     }
     CHANGE(x, st->kind, (uint8_t)((st->kind + 1) % (HSP_I_COPY + 1)));
     CHANGE(x, st->op, (uint8_t)(st->op + 1));
@@ -412,7 +413,7 @@ static void change_stage(struct code *x, uint64_t *draw)
     hsp_buf_fini(&x->bytes);
 }
 
-/* Random plans, and cases: those have what is not drawn. */
+/* Random plans, and cases, which have the parts that are not drawn. */
 static void keys_tell_all_that_templates_are_made_of(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Total plans: they say all, say it back, mean the same, and are refused when one word is wrong. */
+/* Tests total plans: they say all, say it back, mean the same, and are refused when one word is
+ * wrong. */
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
@@ -80,7 +81,7 @@ static enum hsp_status compile(const char *text, const struct plan_model *m, str
     return rc;
 }
 
-/* parse(dump(x)) is x, complete(x) is x, and x compiles to what its compact form compiles to. */
+/* parse(dump(x)) is x, complete(x) is x, and x compiles to the programs of its compact form. */
 static void check_plan(const char *text, const struct plan_model *m)
 {
     struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
@@ -206,8 +207,9 @@ static char *edit(const char *text, size_t at, size_t len, const char *by)
     return s;
 }
 
-/* Lines worked out by hand: rows of 6 doubles are 48 bytes, a micro-batch has 2 x 4 of them. Ranks 0
- * and 1 hold rows 0 to 4 and 4 to 6 of q, rank 3 all; homes are rows 0-2 on 0, 2-4 on 3, 4-6 on 1.
+/* Lines worked out by hand: rows of 6 doubles are 48 bytes, a micro-batch has 2 x 4 of them. Ranks
+ * 0 and 1 hold rows 0 to 4 and 4 to 6 of q, rank 3 all; homes are rows 0-2 on 0, 2-4 on 3, 4-6 on
+ * 1.
  */
 static void test_lines(void **state)
 {
@@ -421,7 +423,7 @@ static void test_homes_alone(void **state)
     hsp_graph_free(m.g);
 }
 
-/* The digest is of what the plan means, not of how it is explained or written. */
+/* The digest is of the plan's meaning, not of its explanation or spelling. */
 static void test_digest(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* zero 3: parameters are stored cut, gathered where they are read, and gradients added up where they
- * are stored; the same step as the unsharded graph, in less memory. */
+/* Tests zero 3: parameters are stored cut, gathered where they are read, and gradients added up
+ * where they are stored; the same step as the unsharded graph, in less memory. */
 #include <stdio.h>
 
 #include "proto/layout/box.h"
@@ -64,7 +64,8 @@ static void test_random(void **state)
     }
 }
 
-/* Homes on ranks of other streams, and stored twice: then the gradient keeps the accumulator of its use.
+/* Homes on ranks of other streams, and stored twice: then the gradient keeps the accumulator of its
+ * use.
  */
 static void test_homes(void **state)
 {
@@ -106,7 +107,8 @@ static uint32_t count_entries(const struct hsp_sched *s, const struct hsp_templa
     return n;
 }
 
-/* A rank serves as often as the other stream has micro-batches; what is gathered lives in one segment.
+/* A rank serves as often as the other stream has micro-batches; a gathered tensor lives in one
+ * segment.
  */
 static void test_serve(void **state)
 {
@@ -140,8 +142,8 @@ static void test_serve(void **state)
     hsp_graph_free(m.g);
 }
 
-/* Compute pieces of @s between the Reshard that makes @tensor and the piece that reads it first; none
- * does or makes it: UINT32_MAX. */
+/* Compute pieces of @s between the Reshard that makes @tensor and the piece that reads it first;
+ * none does or makes it: UINT32_MAX. */
 static uint32_t pieces_between(const struct hsp_template *t, const struct hsp_segment *s,
                                uint32_t tensor)
 {
@@ -163,8 +165,9 @@ static uint32_t pieces_between(const struct hsp_template *t, const struct hsp_se
     return UINT32_MAX;
 }
 
-/* A unit computes while what the next one reads is gathered, and while what the one before gave is
- * reduced; only the first gather of a segment and its last sum have nothing to hide behind. */
+/* A unit computes while the next one's parameters are gathered, and while the gradients of the one
+ * before are reduced; only the first gather of a segment and its last sum have nothing to hide
+ * behind. */
 static void test_ahead(void **state)
 {
     (void)state;
@@ -195,8 +198,8 @@ static void test_ahead(void **state)
             last += part && n == 0 ? 1 : 0;
         }
     }
-    /* first: wte and wpe forward and in Eval, two of the head backward; last: wte, of which this rank
-     * stores some */
+    /* first: wte and wpe forward and in Eval, two of the head backward; last: wte, of which this
+     * rank stores some */
     assert_true(uses > 150 && parts > 30);
     assert_int_equal(first, 6);
     assert_int_equal(last, 1);
@@ -258,8 +261,9 @@ static int64_t parameter_bytes(const struct hsp_graph *g, int64_t *ret_unit)
     return all;
 }
 
-/* Three ranks that hold the whole model each keep with zero 1 what they use and its gradient; with zero 3
- * a third of the gradient, what two units use, what one gives, and thirds that are not added up yet. */
+/* Three ranks that hold the whole model each keep with zero 1 the parameters in use and their
+ * gradient; with zero 3 a third of the gradient, the parameters of two units, the gradients of one,
+ * and thirds that are not added up yet. */
 static void test_memory(void **state)
 {
     (void)state;

@@ -86,7 +86,7 @@ static void long_texts_are_cut_not_overrun(void **state)
     assert_memory_equal(err.msg, "near: xxx", 9);
 }
 
-/* Whoever gets it in a message refuses what is not UTF-8. */
+/* A receiver of it in a message refuses invalid UTF-8. */
 static void a_text_is_cut_between_characters(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Short forms: unpack(pack(x)) == x; what repeats itself becomes short; whatever is damaged or cut is
+/* Tests short forms: unpack(pack(x)) == x; repetitions become short; a damaged or cut form is
  * refused, or stands for other bytes within the bound. */
 #include "tests/lib/testlib.h"
 
@@ -57,7 +57,7 @@ static void the_example_of_the_header(void **state)
     hsp_buf_fini(&b);
 }
 
-/* Runs, and pieces of what came before, between random bytes. */
+/* Runs, and pieces of earlier bytes, between random bytes. */
 static void all_bytes_come_back(void **state)
 {
     (void)state;

@@ -81,7 +81,8 @@ static void test_an_abstract_name_of_any_length(void **state)
     unsetenv("NOTIFY_SOCKET");
 }
 
-/* A manager that does not read: nothing waits for it, and it hears the newest of each kind later. */
+/* A manager that does not read: nothing waits for it, and it hears the newest of each kind
+ * later. */
 static void test_a_full_queue_is_not_waited_for(void **state)
 {
     (void)state;
@@ -111,7 +112,7 @@ static void test_a_full_queue_is_not_waited_for(void **state)
     unsetenv("NOTIFY_SOCKET");
 }
 
-/* What is owed has a bound, and a line is there as a whole or not at all. */
+/* Kept lines have a bound, and a line is there as a whole or not at all. */
 static void test_owed_lines_that_have_no_room(void **state)
 {
     (void)state;

@@ -39,7 +39,7 @@ static void test_signals(void **state)
     struct seen seen = {.loop = &loop};
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_ok(hsp_signals_open(&s, &loop, on_signal, &seen, &err), &err);
-    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* they do not keep the loop alive */
+    assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0); /* signals do not keep the loop alive */
     uv_timer_init(&loop, &timer);
     for (int i = 0; i < 4; i++) {
         uv_timer_start(&timer, on_timer, 5000, 0);

@@ -160,7 +160,7 @@ static void malformed_text_is_refused(void **state)
 
 /* ---- random trees: meaning, round trip ---- */
 
-/* What a leaf means, straight from the tree: value of an index = sum over partial children, any
+/* The meaning of a leaf, straight from the tree: value of an index = sum over partial children, any
  * child of dup, the child of the split that has it. Fills how often each rank's copy is in it. */
 static bool tree_holds(const struct hsp_annot *a, uint32_t rank, struct hsp_box box,
                        const int64_t *at)

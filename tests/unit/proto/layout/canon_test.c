@@ -1,4 +1,4 @@
-/* The canonical form of covers: one for each meaning, and only for it. */
+/* Tests the canonical form of covers: one for each meaning, and only for it. */
 #include "proto/layout/box.h"
 #include "proto/layout/canon.h"
 #include "tests/lib/covers.h"
@@ -6,7 +6,7 @@
 
 enum { ROWS = 4, COLS = 3, RANKS = 4, LABELS = 3 };
 
-/* who[row][col][rank]: the addend a rank holds there, 0: nothing. */
+/* Index [row][col][rank] of `who`: the addend a rank holds there, 0: nothing. */
 struct meaning {
     uint8_t who[ROWS][COLS][RANKS];
 };
@@ -128,7 +128,7 @@ static void one_form_for_each_meaning(void **state)
     assert_true(other > rounds / 4);
 }
 
-/* The form itself: what it holds is what the cover held, in few boxes. */
+/* The form itself: the same values as the cover's, in few boxes. */
 static void the_form_keeps_the_meaning(void **state)
 {
     (void)state;

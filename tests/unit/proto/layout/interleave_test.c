@@ -1,4 +1,4 @@
-/* Interleaved splits against their definition, index by index. */
+/* Tests interleaved splits against their definition, index by index. */
 #include "proto/layout/annot.h"
 #include "proto/layout/annot_text.h"
 #include "proto/layout/box.h"
@@ -56,7 +56,7 @@ static void cells_are_cut_inside(void **state)
         "{split: 0, pattern: interleaved, shares: [2, 1], of: [{split: 0, cuts: [0, 6, 24], "
         "of: [0, 1]}, 2]}",
         24, NULL, "0:0-4 1:6-18 2:4-6 2:18-24");
-    /* a child with a share of 0 has one empty box; what is left is one piece */
+    /* a child with a share of 0 has one empty box; the rest is one piece */
     assert_rows(
         "{split: 0, pattern: interleaved, shares: [0, 1], of: [{split: 0, cuts: [0, 6, 24], "
         "of: [0, 1]}, 2]}",
@@ -109,7 +109,8 @@ static struct hsp_box part_of_split(const struct hsp_annot *a, uint32_t i, struc
 static void cell_around(const struct hsp_annot *a, struct hsp_box box, int64_t at, int64_t *ret_lo,
                         int64_t *ret_hi);
 
-/* Whether the tree cuts the dim at @p of @box: also where what it cuts there is empty in the other dim. */
+/* True when the tree cuts the dim at @p of @box: also where the cut part is empty in the other
+ * dim. */
 static bool is_cut(const struct hsp_annot *a, uint8_t dim, struct hsp_box box, int64_t p)
 {
     if (p <= box.lo[dim] || p >= box.hi[dim]) {

@@ -1,15 +1,15 @@
-/* The two-tier annotations of HSPMD as trees: device groups, distributed states and their unions.
+/* Builds the two-tier annotations of HSPMD as trees: device groups, distributed states and unions.
  *
- * Role:      the notation of the paper, against which its examples are checked; a union is one way to write an
- *            annotation (annot.h).
+ * Role:      the notation of the paper, against which its examples are checked; a union is one way
+ *            to write an annotation (annot.h).
  * Purity:    pure.
  * Ownership: borrowed arrays; trees live in the arena given.
  *
- * A distributed state (DS) cuts, copies or sums a tensor over the devices of a group: an ordered list
- * of (dim, count), slowest first. The device at place p of the group has the coordinates of p in
- * mixed radix, the last entry fastest. A union is K groups with a state each, and how the K relate:
- * the dim they cut (HDim), copies, or a sum. Everything is even here; the top tier may be uneven by
- * shares.
+ * A distributed state (DS) cuts, copies or sums a tensor over the devices of a group: an ordered
+ * list of (dim, count), slowest first. The device at place p of the group has the coordinates of p
+ * in mixed radix, the last entry fastest. A union is K groups with a state each, and how the K
+ * relate: the dim they cut (HDim), copies, or a sum. Everything is even here; the top tier may be
+ * uneven by shares.
  */
 #ifndef HSP_UNIONS_H
 #define HSP_UNIONS_H
@@ -32,7 +32,7 @@ struct hsp_group {
 struct hsp_union {
     uint32_t k;                 /* HSize: groups */
     int8_t hdim;                /* like hsp_ds.dim; HSP_DS_NONE iff k is 1 */
-    bool interleaved;           /* of a cut: inside of what the groups cut (annot.h) */
+    bool interleaved;           /* of a cut: inside of the groups' cuts (annot.h) */
     const int64_t *shares;      /* k weights of a cut; NULL: even */
     const struct hsp_group *dg; /* k */
     const struct hsp_ds *ds;    /* k, without the top tier */
@@ -46,8 +46,8 @@ void hsp_ds_coords(const struct hsp_ds *ds, uint32_t p, uint32_t *ret);
 void hsp_ds_group(const struct hsp_ds *ds, uint32_t p, uint8_t entry, uint32_t *ret);
 
 /* The tree of a union: parse, dump and cover by annot.h. HSP_EINVAL names the rule that is broken:
- * a count of 0, an entry twice, states that do not fit their groups, a device twice, HDim of a union
- * of one; HSP_ENOMEM. */
+ * a count of 0, an entry twice, states that do not fit their groups, a device twice, HDim of a
+ * union of one; HSP_ENOMEM. */
 enum hsp_status hsp_union_annot(const struct hsp_union *u, struct hsp_arena *arena,
                                 struct hsp_annot **ret, struct hsp_err *err);
 

@@ -1,4 +1,5 @@
-/* Unions of device groups: coordinates, groups and both patterns as published, and as trees. */
+/* Tests unions of device groups: coordinates, groups and both patterns as published, and as
+ * trees. */
 #include "tests/lib/covers.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/proto/layout/unions.h"

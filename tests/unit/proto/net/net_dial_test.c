@@ -1,4 +1,4 @@
-/* Outgoing connections, descriptors handed over, and the blocking client's errors. */
+/* Tests outgoing connections, descriptors handed over, and the blocking client's errors. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* A shell with connections on a loop of its own, for tests. */
+/* Makes a shell with connections on a loop of its own, for tests. */
 #ifndef HSP_NET_SHELL_H
 #define HSP_NET_SHELL_H
 #include "proto/net/net.h"

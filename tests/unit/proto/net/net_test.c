@@ -1,4 +1,4 @@
-/* Accepted connections against the blocking client and against raw sockets that misbehave. */
+/* Tests accepted connections against the blocking client and raw sockets that misbehave. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ struct talk {
     atomic_bool over;
 };
 
-/* Waits of tests are bounds for a hang: far above what a loaded machine needs. */
+/* Waits of tests are bounds for a hang: far above the need of a loaded machine. */
 enum { TALK_MS = 100000 };
 
 static enum hsp_status converse(struct talk *t, struct hsp_client *c)
@@ -315,7 +315,7 @@ static void test_bad_frames(void **state)
     shell_close(&s);
 }
 
-/* Who calls with another version gets a frame from which it can tell. */
+/* A caller with another version gets a frame from which it can tell. */
 static void test_other_version(void **state)
 {
     (void)state;
@@ -714,8 +714,8 @@ static void test_crowd(void **state)
     free(dir);
 }
 
-/* No descriptor is left for who comes: a stranger gives its own up; where there is none, callers are
- * sent away. libuv asks for callers until none is waiting, so each must go. */
+/* No descriptor is left for a newcomer: a stranger gives its own up; where there is none, callers
+ * are sent away. libuv asks for callers until none is waiting, so each must go. */
 static void test_no_descriptors(void **state)
 {
     (void)state;

@@ -58,7 +58,7 @@ struct yard {
 
 #define SENT_AWAY UINT64_MAX
 
-/* Returns the number of who had to go (in the order of coming, from 1), 0: nobody. */
+/* Returns the number of the caller that had to go (in the order of coming, from 1), 0: none. */
 static uint64_t come(struct yard *y, struct hsp_source from)
 {
     uint32_t i = hsp_strangers_victim(y->s, y->n, y->places, &from, y->now - y->kept);
@@ -99,7 +99,7 @@ static void many_sources_share_all(void **state)
     assert_int_equal(y.n, 32);
 }
 
-/* Who has proved a key stays, as long as there is one who has not. */
+/* A caller that has proved a key stays, as long as there is one that has not. */
 static void a_key_is_a_merit(void **state)
 {
     (void)state;
@@ -120,8 +120,9 @@ static void a_key_is_a_merit(void **state)
     assert_int_equal(come(&y, ip("10.0.0.9")), 7); /* the number 1 gave its place to 7 */
 }
 
-/* Who has proved a key stays until the proof is 500 ms old, and the newer callers are sent away, also
- * where the places of all sources are taken. The oldest proof goes first, not the oldest caller. */
+/* A caller that has proved a key stays until the proof is 500 ms old, and newer callers are sent
+ * away, also where the places of all sources are taken. The oldest proof goes first, not the oldest
+ * caller. */
 static void a_new_proof_keeps_the_place(void **state)
 {
     (void)state;

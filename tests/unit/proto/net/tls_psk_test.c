@@ -122,7 +122,7 @@ static void test_first_message_proves(void **state)
     assert_ok(hsp_tls_input(s, buf + n - 1, 1, &err), &err);
     assert_status(hsp_tls_handshake(s, &err), HSP_AGAIN);
     assert_true(hsp_tls_proved(s));
-    assert_int_equal(hsp_tls_role(s), HSP_ROLE_NONE); /* it may be a copy of a recorded one */
+    assert_int_equal(hsp_tls_role(s), HSP_ROLE_NONE); /* a possible copy of a recorded one */
     hsp_tls_free(c);
     hsp_tls_free(s);
     hsp_tls_ctx_free(x);

@@ -1,4 +1,4 @@
-/* bf16 against its definition: the nearest of all 65536 numbers, ties to the even one. */
+/* Tests bf16 against its definition: the nearest of all 65536 numbers, ties to the even one. */
 #include "proto/op/bf16.h"
 
 #include <math.h>
@@ -28,8 +28,8 @@ static void every_number_is_itself(void **state)
     }
 }
 
-/* Neighbours of @x: the largest bf16 not above it, and the next. Magnitudes only; beyond the largest
- * finite number stands 2^128. */
+/* Neighbours of @x: the largest bf16 not above it, and the next. Magnitudes only; beyond the
+ * largest finite number stands 2^128. */
 static void expect_nearest(uint32_t bits)
 {
     double x = (double)float_of(bits), lo = (double)hsp_bf16_float((uint16_t)(bits >> 16));

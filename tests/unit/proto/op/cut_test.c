@@ -1,6 +1,6 @@
-/* The catalogue's axes and linear sets against the formulas of the oracle: cut the operands into
- * uneven pieces, some of length zero, run the op on the pieces, put the results together as the
- * class of each axis says, and compare with the op on the whole. */
+/* Tests the catalogue's axes and linear sets against the formulas of the oracle: cut the operands
+ * into uneven pieces, some of length zero, run the op on the pieces, put the results together as
+ * the class of each axis says, and compare with the op on the whole. */
 #include "proto/op/bf16.h"
 #include "tests/lib/naive_ops.h"
 #include "tests/lib/testlib.h"

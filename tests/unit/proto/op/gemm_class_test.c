@@ -1,4 +1,4 @@
-/* Which products are of one shape class: by hand, and the rules for all. */
+/* Tests which products are of one shape class: by hand, and the rules for all. */
 #include "proto/op/gemm_class.h"
 #include "tests/lib/testlib.h"
 
@@ -53,7 +53,8 @@ static enum hsp_gemm_class class_of(enum hsp_op op, struct hsp_attrs at, const i
     return hsp_op_gemm_class(op, &ax, axis);
 }
 
-/* Forward, back and the gradient of one layer: outputs 8 times inputs, then the other way around. */
+/* Forward, back and the gradient of one layer: outputs 8 times inputs, then the other way
+ * around. */
 static void ops_are_of_their_shape(void **state)
 {
     (void)state;

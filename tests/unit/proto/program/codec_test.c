@@ -338,7 +338,7 @@ static void a_sum_that_is_handed_on_is_checked(void **state)
     }
     const struct hsp_cell good = m->cells[1];
     assert_int_equal(hsp_program_check(&f->file.programs[0], NULL), HSP_OK);
-    m->cells[0].peer = m->cells[1].peer = 0; /* who makes the sum needs it not */
+    m->cells[0].peer = m->cells[1].peer = 0; /* the maker of the sum needs it not */
     expect(f, "cell 0 of a move of kind 5");
     m->cells[0].peer = 1;
     expect(f, "cell 1 of a move of kind 5"); /* another peer */
@@ -363,7 +363,8 @@ static void a_sum_that_is_handed_on_is_checked(void **state)
     expect(f, "no part in");
 }
 
-/* Instruction 0 becomes a copy of its result to a new tensor in the host's memory. Returns its number. */
+/* Instruction 0 becomes a copy of its result to a new tensor in the host's memory. Returns its
+ * number. */
 static uint32_t add_host_copy(struct fixture *f)
 {
     struct hsp_program *p = &f->file.programs[0];
@@ -412,7 +413,7 @@ static void host_memory_round_trip(void **state)
     hsp_buf_fini(&text);
 }
 
-/* It is only copied to and from, whole, and lies inside of what the binding says. */
+/* Host memory is only copied to and from, whole, and lies inside of the binding's bounds. */
 static void host_memory_is_checked(void **state)
 {
     struct fixture *f = *state;

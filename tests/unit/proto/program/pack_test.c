@@ -33,7 +33,7 @@ static uint64_t *make_corpus(uint64_t seed, uint32_t n, uint32_t longest, struct
     return start;
 }
 
-/* Counts what the sheet holds into @seen and checks what must hold of every sequence. */
+/* Counts the sheet's documents into @seen and checks the rules of every sequence. */
 static uint64_t check_sheet(const struct hsp_pack_order *o, const struct hsp_corpus *c,
                             const struct hsp_sheet *s, uint32_t *seen, uint32_t *n_seq)
 {
@@ -99,7 +99,7 @@ static void every_sample_is_in_one_sequence(void **state)
         for (uint32_t k = 0; k < n; k++) {
             assert_int_equal(seen[k], 1);
         }
-        /* no two sequences are half empty: one would have taken what is in the other */
+        /* no two sequences are half empty: one would have taken the other's documents */
         assert_true(n_seq <= 2 * hsp_corpus_tokens(&c) / longest + 1);
         free(start);
         free(seen);
@@ -138,7 +138,7 @@ static void documents_fill_sequences(void **state)
     (void)hsp_arena_free(arena);
 }
 
-/* Two equal streams get what costs the same, though few documents are long. */
+/* Two equal streams get documents of equal cost, though few are long. */
 static void streams_get_equal_work(void **state)
 {
     (void)state;
@@ -168,7 +168,8 @@ static void streams_get_equal_work(void **state)
     (void)hsp_arena_free(arena);
 }
 
-/* A pipeline gets micro-batches enough to be filled, a single stage as few as hold the sequences. */
+/* A pipeline gets micro-batches enough to be filled, a single stage as few as hold the
+ * sequences. */
 static void a_pipeline_is_filled(void **state)
 {
     (void)state;

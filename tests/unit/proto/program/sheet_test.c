@@ -20,7 +20,7 @@ static void samples_are_permutations(void **state)
                 seen[s] = true;
                 in_place += s == i;
             }
-            assert_true(n < 50 || in_place < 10); /* it does shuffle */
+            assert_true(n < 50 || in_place < 10); /* shuffled */
         }
     }
 }

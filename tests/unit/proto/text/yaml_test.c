@@ -388,7 +388,7 @@ static void dumped_trees_parse_to_equal_trees(void **state)
     assert_false(hsp_yaml_equal(parse(state, "[a]"), parse(state, "[a, a]")));
 }
 
-/* Whatever the bytes are, the parser ends with a status. */
+/* On any bytes the parser ends with a status. */
 static void random_bytes_never_crash(void **state)
 {
     (void)state;

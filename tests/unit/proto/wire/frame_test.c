@@ -196,7 +196,7 @@ static void test_other_versions(void **state)
     }
 }
 
-/* A header that claims much gets memory only for what follows. */
+/* A header that claims much gets memory only for the bytes that follow. */
 static void test_memory_follows_bytes(void **state)
 {
     (void)state;

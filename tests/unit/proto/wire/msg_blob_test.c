@@ -1,4 +1,4 @@
-/* The package of an epoch: decode(encode(x)) == x, every truncation and every out-of-range row is
+/* Tests the package of an epoch: decode(encode(x)) == x, every truncation and out-of-range row is
  * refused. */
 #include "proto/op/dtype.h"
 #include "tests/lib/testlib.h"

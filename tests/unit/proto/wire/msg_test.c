@@ -1,5 +1,5 @@
-/* Messages: decode(encode(x)) == x for random values of every type, and every way a body can be
- * wrong. */
+/* Tests messages: decode(encode(x)) == x for random values of every type, and every way a body can
+ * be wrong. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -222,7 +222,7 @@ static void refused(void **state)
     hsp_arena_free(a);
 }
 
-/* What a sender of @version says is read, or refused with @refused. */
+/* Reads a body of a sender of @version, or expects the refusal @refused. */
 static void said(uint8_t version, uint16_t type, const char *body, const char *refused)
 {
     struct hsp_arena *a = hsp_arena_new(1u << 20);
@@ -278,7 +278,7 @@ static void newer_senders(void **state)
     hsp_buf_fini(&b);
 }
 
-/* A field that a version has added is missing in what older ones say, and only there. */
+/* A field that a version has added is missing in messages of older ones, and only there. */
 static void older_senders(void **state)
 {
     (void)state;
@@ -497,7 +497,7 @@ static void numbers_arrive_exactly(void **state)
     hsp_arena_free(a);
 }
 
-/* What does not fit leaves the buffer as it was. */
+/* A message that does not fit leaves the buffer as it was. */
 static void too_long_for_its_buffer(void **state)
 {
     (void)state;
@@ -512,7 +512,7 @@ static void too_long_for_its_buffer(void **state)
     hsp_buf_fini(&b);
 }
 
-/* What a sender puts into the header a receiver finds in the message. */
+/* A receiver finds the sender's header in the message. */
 static void framed(void **state)
 {
     (void)state;

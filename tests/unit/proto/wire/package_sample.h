@@ -1,4 +1,5 @@
-/* A package of an epoch with something of everything but a gather table; all it points to lives for ever. */
+/* Makes a package of an epoch with something of everything but a gather table; all it points to
+ * lives for ever. */
 #ifndef HSP_PACKAGE_SAMPLE_H
 #define HSP_PACKAGE_SAMPLE_H
 #include "proto/wire/msg_blob.h"

@@ -1,4 +1,4 @@
-/* Papers of a job: read(write(x)) == x; whatever is damaged or cut is refused. */
+/* Tests papers of a job: read(write(x)) == x; a damaged or cut one is refused. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>
@@ -89,7 +89,7 @@ static void papers_of_the_older_form_are_read(void **state)
     hsp_buf_fini(&c);
 }
 
-/* An agent of an older program keeps what it can read: one row, with a key like any other. */
+/* An agent of an older program keeps a readable row, with a key like any other. */
 static void papers_are_of_the_form_that_older_agents_keep(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Ranges of versions: what two programs have in common, and which of them is the older. */
+/* Tests ranges of versions: the common ones of two programs, and which program is the older. */
 #include "proto/wire/protocol.h"
 
 #include "proto/base/size.h"

@@ -1,4 +1,5 @@
-/* Parts of a trace: decode(encode(x)) == x, every truncation is refused, and whatever would mislead a reader. */
+/* Tests parts of a trace: decode(encode(x)) == x, every truncation is refused, and every part that
+ * would mislead a reader. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -60,7 +61,7 @@ static void every_truncation_and_extension_is_refused(void **state)
     hsp_buf_fini(&b);
 }
 
-/* What the encoder is given may be wrong; who reads it does not believe it. */
+/* The encoder may get a wrong part; a reader does not believe it. */
 static void refuse(const struct hsp_trace_part *p, const char *what)
 {
     struct hsp_err err = {0};

@@ -1,4 +1,5 @@
-/* An agent and its link to hspmdd: how it is dialled, what is said first, what it measures, what ends with it. */
+/* Tests an agent and its link to hspmdd: dialling, the first messages, measurements, and the end of
+ * the link. */
 #include "tests/unit/worker/agent/agent_world.h"
 #include "worker/agent/agent_impl.h"
 
@@ -102,7 +103,8 @@ static void told(struct aw_world *w, uint64_t term, const char *address)
                                                      .address = address}});
 }
 
-/* The configured address and the one hspmdd told, in turn; what an old hspmdd tells does not count. */
+/* The configured address and the one hspmdd told, in turn; the word of an old hspmdd does not
+ * count. */
 static void another_address(void **state)
 {
     (void)state;
@@ -147,7 +149,7 @@ static void the_same_refusal_is_told_once_a_minute(void **state)
                         "connection to the coordinator: other keys");
     w.now += 2000;
     aw_tick(&w);
-    told(&w, 5, "head2:7071"); /* it was here: what breaks then is news */
+    told(&w, 5, "head2:7071"); /* the link was up: a break then is news */
     aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "other keys"});
     assert_int_equal(aw_count(&w, HSP_AACT_LOG), 1);
     hsp_agent_free(w.a);
@@ -353,7 +355,7 @@ struct asked {
     uint32_t n, seq, out, back;
 };
 
-/* The question of the last step: its pieces and what it wants back. */
+/* The question of the last step: its pieces and the wanted bytes. */
 static struct asked question(const struct aw_world *w)
 {
     struct asked q = {0};
@@ -518,7 +520,8 @@ static void measures_a_bad_link(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Orders pass to the shell, answers to hspmdd; without the connection that asked there is no check. */
+/* Orders pass to the shell, answers to hspmdd; without the connection that asked there is no
+ * check. */
 static void checks_end_with_the_connection(void **state)
 {
     (void)state;
@@ -631,8 +634,8 @@ static void turned_away(struct aw_world *w, uint32_t again_ms)
                                                     .again_ms = again_ms}});
 }
 
-/* An hspmdd that has no place for it, or has none any more, says when to come back: neither earlier, nor as late as
- * it likes. */
+/* An hspmdd that has no place for it, or has none any more, says when to come back: neither
+ * earlier, nor as late as it likes. */
 static void comes_back_when_it_was_told(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Every state of an agent's link and of a device with every event, valid or not: the actions of the
- * agent are those in tests/golden/sm/agent.txt (style guide 2.9), each of them obeys the rules
- * below, and the machine goes on from there.
+/* Tests every state of an agent's link and of a device with every event, valid or not: the actions
+ * of the agent are those in tests/golden/sm/agent.txt (style guide 2.9), each of them obeys the
+ * rules below, and the machine goes on from there.
  *
  * Rules: while there is no connection nothing is sent to hspmdd; an order that names another job
  * changes no device that works; of executors that are gone or killed nothing is passed on. */
@@ -180,7 +180,7 @@ static void leaving(struct aw_world *w)
                    .type = HSP_AEV_LEAVE, .text = "SIGTERM", .deadline_ms = 60000});
 }
 
-/* Another hspmdd at the same address: it does not know what runs here. */
+/* Another hspmdd at the same address: it does not know the jobs that run here. */
 static void parked(struct aw_world *w)
 {
     running(w);

@@ -1,5 +1,5 @@
-/* The agent's machine, event by event; its link to hspmdd: agent_link_test.c. Every pair of state and event is in
- * agent_pairs_test.c; together with the coordinator it runs in tests/sim. */
+/* Tests the agent's machine, event by event; its link to hspmdd: agent_link_test.c. Every pair of
+ * state and event is in agent_pairs_test.c; together with the coordinator it runs in tests/sim. */
 #include "tests/unit/worker/agent/agent_world.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void executors_restart(void **state)
         aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     }
     assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 1);
-    /* and one that says what none says */
+    /* and a message that no executor sends */
     aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_WELCOME});
     assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 0);
     /* the death of the silent one is told with the reason of the kill */
@@ -126,7 +126,7 @@ static void stop_and_release(void **state)
     assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_STOP));
     assert_null(aw_find(&w, HSP_AACT_DISCARD));
     assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
-    aw_exit_of(&w, 0); /* it died over it */
+    aw_exit_of(&w, 0); /* the executor died over it */
     assert_int_equal(aw_find(&w, HSP_AACT_DISCARD)->job, 4);
     assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
     /* one job at a time on a device */
@@ -159,7 +159,7 @@ static void a_release_of_another_job_answers_no_stop(void **state)
     assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_RELEASED)->u.devref.job, 9);
     aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STOPPED, .epoch = 2, .u.devref = {4, 0}});
     assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
-    /* idle, and given work before it has answered: who works is stopped */
+    /* idle, and given work before it has answered: an executor that works is stopped */
     aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_RELEASE, .u.release = {9, 0, 5, 1}});
     aw_run_job(&w, 0, 4, 3);
     aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 3, .u.devref = {4, 0}});
@@ -205,7 +205,7 @@ static void who_does_not_obey_is_killed(void **state)
         aw_from_exec(&w, 0,
                      (struct hsp_msg){.type = answers[order.type], .epoch = 3, .u.devref = {4, 0}});
         assert_false(is_killed_within(&w, 20000));
-        aw_from_daemon(&w, order); /* it may hold an epoch that has failed */
+        aw_from_daemon(&w, order); /* the executor may hold an epoch that has failed */
         assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, order.type));
         assert_false(is_killed_within(&w, 9500));
         assert_true(is_killed_within(&w, 500));
@@ -254,8 +254,8 @@ static void each_drop_that_is_obeyed_gives_time(void **state)
     hsp_agent_free(w.a);
 }
 
-/* hspmdd waits two of its bounds of silence for SEALED. An executor has less time, also where those are
- * short; and the other orders have more where they are long. */
+/* hspmdd waits two of its bounds of silence for SEALED. An executor has less time, also where those
+ * are short; and the other orders have more where they are long. */
 static void bounds_follow_the_one_of_silence(void **state)
 {
     (void)state;
@@ -313,13 +313,14 @@ static void who_has_lost_a_peer_is_told_to_drop(void **state)
     struct hsp_msg drop = {.type = HSP_MSG_DROP, .epoch = 2, .u.devref = {4, 0}};
     aw_from_daemon(&w, drop);
     assert_int_equal(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_DROP)->epoch, 2);
-    aw_prepare(&w, 0, 5, 1); /* which ends what was there of other jobs */
+    aw_prepare(&w, 0, 5, 1); /* which ends the work of other jobs */
     aw_from_daemon(&w, drop);
     assert_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_DROP));
     hsp_agent_free(w.a);
 }
 
-/* What ends an attempt by itself may be said between a STOP and its answer: the answer is passed on all the same. */
+/* A message that ends an attempt by itself may come between a STOP and its answer: the answer is
+ * passed on all the same. */
 static void a_stop_is_answered_behind_a_lost_peer(void **state)
 {
     (void)state;
@@ -341,8 +342,10 @@ static void a_stop_is_answered_behind_a_lost_peer(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Epochs are numbered per job: what the executor still says of the job before is not of this one. */
-/* What is damaged is told once, under the device that found it; without a connection, when there is one. */
+/* Epochs are numbered per job: later messages of the executor on the job before are not of this
+ * one. */
+/* Damage is told once, under the device that found it; without a connection, when there is
+ * one. */
 static void damage_is_told(void **state)
 {
     (void)state;
@@ -401,7 +404,7 @@ static void a_version_given_up_is_told_after_each_welcome(void **state)
                          7);
         assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_DEVICE_HEALTH));
     }
-    part[0] = '?'; /* it is not ours any more */
+    part[0] = '?'; /* not ours any more */
     for (int i = 0; i < 2; i++) {
         aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
         w.now += 50;
@@ -441,7 +444,7 @@ static void a_device_whose_state_goes_bad_is_cordoned(void **state)
     hsp_agent_free(w.a);
 }
 
-/* What the agent itself has found before it began. */
+/* Damage that the agent itself has found before it began. */
 static void damage_found_at_the_start_is_told(void **state)
 {
     (void)state;
@@ -488,7 +491,7 @@ static const char *log_above(const struct aw_world *w, int severity)
     return NULL;
 }
 
-/* hspmdd refuses what is not UTF-8. */
+/* hspmdd refuses invalid UTF-8. */
 static void a_long_reason_to_leave_is_cut_between_characters(void **state)
 {
     (void)state;
@@ -542,7 +545,8 @@ static void leaves(void **state)
     hsp_agent_free(w.a);
 }
 
-/* hspmdd went first: who has nothing to hand over waits for it no longer than a death takes. */
+/* hspmdd went first: a node that has nothing to hand over waits for it no longer than a death
+ * takes. */
 static void leaves_alone(void **state)
 {
     (void)state;
@@ -574,7 +578,7 @@ static void leaves_alone(void **state)
             aw_exit_of(&w, 0);
             aw_exit_of(&w, 1);
             assert_string_equal(aw_find(&w, HSP_AACT_EXIT)->text, "left as planned");
-        } else { /* what is held may be wanted: until the deadline */
+        } else { /* held state may be wanted: until the deadline */
             aw_beats(&w);
             w.now += 500;
             aw_tick(&w);

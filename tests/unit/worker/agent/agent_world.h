@@ -1,4 +1,5 @@
-/* An agent under test with two devices: its clock, the actions of the last step; small steps of a story. */
+/* Makes an agent under test with two devices: its clock, the actions of the last step; small steps
+ * of a story. */
 #ifndef HSP_AGENT_WORLD_H
 #define HSP_AGENT_WORLD_H
 #include "tests/lib/testlib.h"

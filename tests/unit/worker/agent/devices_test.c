@@ -1,4 +1,4 @@
-/* What an agent does about the health of its devices. */
+/* Tests the reactions of an agent to the health of its devices. */
 #include "tests/unit/worker/agent/agent_world.h"
 
 static void sign(struct aw_world *w, uint32_t device, enum hsp_gpu_sign_kind kind, uint64_t value)
@@ -37,7 +37,7 @@ static void warnings_come_and_go(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Its work goes on: what moves it is hspmdd's. */
+/* Its work goes on: hspmdd moves it. */
 static void a_cordon_kills_nothing(void **state)
 {
     (void)state;
@@ -64,10 +64,10 @@ static void what_is_lost_ends(void **state)
     assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 0);
     aw_exit_of(&w, 0);
     assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD));
-    assert_true(aw_find(&w, HSP_AACT_SPAWN)->bare); /* to serve what it has sealed */
+    assert_true(aw_find(&w, HSP_AACT_SPAWN)->bare); /* to serve its sealed state */
     aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "a:2"}});
     assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_UP));
-    /* it computes no more, but may serve */
+    /* the device computes no more, but may serve */
     aw_prepare(&w, 0, 4, 3);
     assert_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_PREPARE));
     assert_string_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED)->u.failed.reason,
@@ -134,7 +134,7 @@ static void hello_says_what_they_are(void **state)
     cfg.paths = &path;
     w.a = hsp_agent_new(&cfg);
     assert_non_null(w.a);
-    model[0] = '?'; /* it has copied */
+    model[0] = '?'; /* the agent has copied */
     parts[2] = 7;
     aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_START});
     sign(&w, 1, HSP_SIGN_XID, 74);

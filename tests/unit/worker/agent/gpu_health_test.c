@@ -115,7 +115,8 @@ static void heat_comes_and_goes(void **state)
     assert_int_equal(h.verdict, HSP_GPU_WARN);
 }
 
-/* Not even after a day: memory that does it again is no accident. It is tried again a day later. */
+/* Not even after a day: memory that does it again is no accident. The GPU is tried again a day
+ * later. */
 static void state_that_went_bad_counts(void **state)
 {
     (void)state;
@@ -134,7 +135,7 @@ static void state_that_went_bad_counts(void **state)
     assert_int_equal(h.verdict, HSP_GPU_FINE);
     assert_true(sign(HSP_SIGN_DAMAGE, 1, 3 * HSP_GPU_WARN_MS + 1));
     assert_int_equal(h.verdict, HSP_GPU_CORDON);
-    /* what its driver says after that stays */
+    /* later words of its driver stay */
     assert_true(sign(HSP_SIGN_XID, 48, 3 * HSP_GPU_WARN_MS + 2));
     assert_string_equal(h.why, "XID 48: uncorrectable memory error");
     assert_false(hsp_gpu_health_tick(&h, 5 * HSP_GPU_WARN_MS));

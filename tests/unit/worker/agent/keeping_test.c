@@ -122,7 +122,7 @@ static void who_may_have_it_deleted(void **state)
         bool may;
     } cases[] = {
         {{1, 1}, {1, 1}, 5, 5, 9, 9, true},
-        {{1, 1}, {1, 1}, 5, 5, 9, 8, false},  /* it has not given epoch 9 */
+        {{1, 1}, {1, 1}, 5, 5, 9, 8, false},  /* epoch 9 is not its own */
         {{1, 1}, {2, 2}, 5, 5, 9, 99, false}, /* of another cluster */
         {{0, 0}, {2, 2}, 0, 5, 0, 1, true},   /* of a program that knew of none */
         {{1, 1}, {1, 1}, (uint64_t)1 << 32, 5, 9, 9, false},
@@ -146,7 +146,7 @@ static void who_may_have_it_deleted(void **state)
     }
 }
 
-/* Job 4 is not among the jobs that were found. It may be deleted only if those were all. */
+/* Job 4 is not among the jobs that were found. The agent may delete it only if those were all. */
 static void a_job_that_no_scan_lists(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void prepare(struct aw_world *w, uint64_t epoch, struct hsp_digest id)
                .u.prepare = {.job = 4, .cluster = id, .n_ranks = 1, .n_peers = 1, .plan = 7}});
 }
 
-/* What is prepared is kept from then on, though nothing of it is in the folder yet. */
+/* A prepared epoch is kept from then on, though nothing of it is in the folder yet. */
 static void what_is_prepared_is_kept(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void what_is_prepared_is_kept(void **state)
     meet(&w, &found, 1, mine, 5);
     assert_false(obeys(&w, HSP_MSG_STOP, 2));
     meet(&w, &found, 1, mine, 5);
-    prepare(&w, 2, mine); /* it has seen epoch 3 */
+    prepare(&w, 2, mine); /* the agent has seen epoch 3 */
     assert_string_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED)->u.failed.reason,
                         "this node has seen epoch 3 of the job, which is newer than 2");
     meet(&w, &found, 1, other, 5);
@@ -202,7 +202,8 @@ static void what_is_prepared_is_kept(void **state)
     hsp_agent_free(w.a);
 }
 
-/* A node that is no member tells nothing, and says hello as it was when its own coordinator is back. */
+/* A node that is no member tells nothing, and says hello as it was when its own coordinator is
+ * back. */
 static void a_parked_node(void **state)
 {
     (void)state;
@@ -303,7 +304,7 @@ static void papers_come_with_an_epoch(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Those of an epoch that was only prepared go with it, but not those of the next one. */
+/* Papers of an epoch that was only prepared go with it, but not those of the next one. */
 static void papers_of_a_dropped_epoch(void **state)
 {
     (void)state;
@@ -338,7 +339,8 @@ static uint32_t jobs_tidied(const struct aw_world *w)
     return jobs;
 }
 
-/* The second job comes before the executor has dropped the first. It answers both, or ends before that. */
+/* The second job comes before the executor has dropped the first. The executor answers both, or
+ * ends before that. */
 static void papers_of_two_dropped_jobs(void **state)
 {
     (void)state;
@@ -389,8 +391,8 @@ static bool papers_go_with(struct aw_world *w, uint16_t answer, uint32_t device)
 }
 
 /* Papers that came before an order may be written when an executor has deleted all else. They go
- * behind the last answer of the node, in the order in which the shell writes, unless newer ones have
- * come. */
+ * behind the last answer of the node, in the order in which the shell writes, unless newer ones
+ * have come. */
 static void papers_go_when_all_have_obeyed(void **state)
 {
     (void)state;
@@ -436,7 +438,7 @@ static void papers_go_when_the_executor_has_died(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Any coordinator is answered: what it says of a job is what it has been told. */
+/* Any coordinator is answered: its words on a job are those it has been told. */
 static void papers_are_told(void **state)
 {
     (void)state;
@@ -513,7 +515,8 @@ static void a_generation_begins(void **state)
     hsp_agent_free(w.a);
 }
 
-/* An administrator has what a parked node keeps deleted: of the job that was named, of that cluster. */
+/* An administrator has the state of a parked node deleted: of the job that was named, of that
+ * cluster. */
 static void what_is_discarded(void **state)
 {
     (void)state;
@@ -546,7 +549,7 @@ static void what_is_discarded(void **state)
     hsp_agent_free(w.a);
 }
 
-/* The connection ends while executors still stop what is discarded: the agent calls again. */
+/* The connection ends while executors still stop the discarded jobs: the agent calls again. */
 static void the_connection_ends_while_it_discards(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* The offset of another clock: whatever the way there and back takes, it is right to within what it says. */
+/* Tests the offset of another clock: for any time of the way there and back, it is right within its
+ * own bound. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -48,7 +49,8 @@ static void the_smallest_bound_counts(void **state)
     assert_near(offset, 997000, 0);
 }
 
-/* Clocks that differ and drift, ways that take what they take: the true offset is always within the bound. */
+/* Clocks that differ and drift, ways of any length: the true offset is always within the
+ * bound. */
 static void the_bound_holds(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Epochs that are over leave nothing on a device, and an agent says what it does not pass on. */
+/* Tests that ended epochs leave nothing on a device, and that an agent tells the messages it holds
+ * back. */
 #include "tests/unit/worker/agent/agent_world.h"
 
 /* Job 4 runs on device 0 in the layout 1. */
@@ -15,7 +16,7 @@ static void an_epoch_of_the_past_is_refused(void **state)
     (void)state;
     struct aw_world w;
     running(&w, 9);
-    aw_prepare(&w, 0, 4, 9); /* it has begun, and STARTED has said so */
+    aw_prepare(&w, 0, 4, 9); /* begun, and STARTED has said so */
     assert_int_equal(w.acts.n, 0);
     aw_prepare(&w, 0, 4, 3);
     const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED);
@@ -84,7 +85,8 @@ static void a_release_of_its_layout_ends_the_work(void **state)
     hsp_agent_free(w.a);
 }
 
-/* What is prepared in a layout that stays does not go with what runs in one that goes. */
+/* A prepared epoch in a layout that stays does not go with the running one of a layout that
+ * goes. */
 static void what_is_prepared_outlives_a_release(void **state)
 {
     (void)state;
@@ -222,7 +224,7 @@ static void answers(struct aw_world *w, uint64_t ms)
     aw_beats(w);
 }
 
-/* hspmdd may be killed before it has written what it was told, also twice. */
+/* hspmdd may be killed before it has written a message, also twice. */
 static void steps_of_a_job_that_is_stopped_are_told_until_they_are_written(void **state)
 {
     (void)state;
@@ -249,8 +251,8 @@ static void steps_of_a_job_that_is_stopped_are_told_until_they_are_written(void 
     }
 }
 
-/* An hspmdd that has lost its store begins another cluster, or puts a backup back: the job 4 of that
- * may be another one. */
+/* An hspmdd that has lost its store begins another cluster, or puts a backup back: the job 4 of
+ * that may be another one. */
 static void steps_of_a_job_that_is_stopped_are_no_business_of_another_cluster(void **state)
 {
     (void)state;
@@ -355,7 +357,8 @@ static uint32_t told_beat(const struct aw_world *w, uint32_t n)
     return ms;
 }
 
-/* An executor beats each 500 ms by itself: with a failure_detection of 400 ms it would be silent. */
+/* An executor beats each 500 ms by itself: with a failure_detection of 400 ms it would be
+ * silent. */
 static void executors_beat_as_often_as_hspmdd_wants(void **state)
 {
     (void)state;

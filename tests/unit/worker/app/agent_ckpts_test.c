@@ -117,7 +117,7 @@ static unsigned n_threads(void)
     return n;
 }
 
-/* Waits until the threads of the lists have ended, and have freed what they own. */
+/* Waits until the threads of the lists have ended, and have freed their memory. */
 static void await_threads(unsigned n)
 {
     for (unsigned ms = 0; n_threads() > n; ms++) {
@@ -157,7 +157,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* The end of the shell: the loop closes whatever the lists do. */
+/* The end of the shell: the loop closes in any state of the lists. */
 static void end(struct hsp_agent_shell *s)
 {
     hsp_agent_ckpts_close(s);
@@ -199,7 +199,7 @@ static void lists_that_hang_hold_nobody_up(void **state)
     await_threads(threads_before);
 }
 
-/* They come back when the agent has ended: to what is theirs alone. */
+/* Late threads come back when the agent has ended: to memory of their own. */
 static void the_end_waits_for_no_list(void **state)
 {
     struct hsp_agent_shell *s = *state;

@@ -1,4 +1,4 @@
-/* What the agent makes of scans of its state folder. */
+/* Tests the agent's use of scans of its state folder. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/statvfs.h>
@@ -155,7 +155,7 @@ static void room_is_measured(void **state)
     assert_true(s->last_task == under_way); /* one is enough */
     assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
     assert_true(s->folder_free > 0 && !s->measures && n_scanned == 1);
-    spares = 1ULL << 60; /* who lacks room cuts them */
+    spares = 1ULL << 60; /* an agent that lacks room cuts them */
     hsp_agent_measure_folder(s);
     assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
     assert_true(s->folder_free > spares);
@@ -204,8 +204,8 @@ static void spoil(const char *dir, uint32_t device, uint64_t plan, long at, int 
     assert_int_equal(fclose(f), 0);
 }
 
-/* It would stay for ever: nobody is told of it, so nobody says that it is not needed. So would one
- * that nobody can read; one of another format may be another's. */
+/* The segment would stay for ever: nobody is told of it, so nobody says that it is not needed. So
+ * would an unreadable one; one of another format may be another's. */
 static void what_is_of_no_use_goes(void **state)
 {
     struct hsp_agent_shell *s = *state;
@@ -323,7 +323,8 @@ static void copy_file(const char *dir, const char *from, const char *to)
     free(data);
 }
 
-/* An administrator's copies, of a file that was not sealed yet, name the original in their heads. */
+/* An administrator's copies, of a file that was not sealed yet, name the original in their
+ * heads. */
 static void a_copy_is_not_taken_for_the_original(void **state)
 {
     static const char original[] = "job-1+0+0+e2+s0.seg";

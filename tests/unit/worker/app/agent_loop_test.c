@@ -1,5 +1,5 @@
-/* The order in which the loop feeds events that are posted while actions are performed; what it sends to an hspmdd that
- * reads slowly. */
+/* Tests the order in which the loop feeds events that are posted while actions are performed, and
+ * its messages to an hspmdd that reads slowly. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,8 +124,8 @@ static void run(const char *expected)
     free(u);
 }
 
-/* The actions of a step are all performed before an event that one of them posts is fed; then the end
- * of the connection comes first and the ends of executors follow by number. */
+/* The actions of a step are all performed before an event that one of them posts is fed; then the
+ * end of the connection comes first and the ends of executors follow by number. */
 static void posted_events_wait_for_the_actions(void **state)
 {
     (void)state;

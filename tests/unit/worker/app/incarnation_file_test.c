@@ -1,4 +1,5 @@
-/* The incarnation of a node beside its segments: kept, replaced, and never guessed from a damaged file. */
+/* Tests the incarnation of a node beside its segments: kept, replaced, and never guessed from a
+ * damaged file. */
 #include "worker/app/incarnation_file.h"
 
 #include <stdio.h>

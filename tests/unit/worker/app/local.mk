@@ -13,7 +13,7 @@ tests_unit_worker_app_app_tests_SOURCES = \
   tests/unit/worker/app/worker_config_test.c \
   tests/unit/worker/app/worker_dies_test.c
 tests_unit_worker_app_app_tests_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
-# Of the room only the disk: what it calls is played by the test.
+# Of the room only the disk: the test plays the functions that it calls.
 check_PROGRAMS += tests/unit/worker/app/agent_disk_test
 TESTS += tests/unit/worker/app/agent_disk_test
 tests_unit_worker_app_agent_disk_test_SOURCES = tests/unit/worker/app/agent_disk_test.c $(PAPERS_SAMPLE)

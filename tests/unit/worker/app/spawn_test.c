@@ -1,5 +1,5 @@
-/* Starting executors. The test is its own fake executor: called with --executor it does what its
- * node's name says. */
+/* Tests the start of executors. The test is its own fake executor: called with --executor it acts
+ * by its node's name. */
 #include "worker/app/spawn.h"
 
 #include <errno.h>
@@ -56,12 +56,12 @@ static int fake(int argc, char **argv)
     if (strcmp(o.node, "hangs") == 0) {
         return write(o.fd, "up", 2) == 2 ? pause() : 98;
     }
-    if (strcmp(o.node, "env") == 0) { /* what is in its environment */
+    if (strcmp(o.node, "env") == 0) { /* prints its environment */
         const char *v = getenv("HSPMD_TEST_SPAWN"), *home = getenv("HOME");
         return 10 + (v != NULL ? 1 : 0) + (v != NULL && strcmp(v, "=eth0") == 0 ? 2 : 0) +
                (home != NULL ? 4 : 0);
     }
-    /* "tells": what it was given and how it stands in the world */
+    /* "tells": prints its arguments and its state as a process */
     int death = 0, open_fds = 0;
     (void)prctl(PR_GET_PDEATHSIG, &death);
     (void)sigprocmask(SIG_SETMASK, NULL, &mask);

@@ -1,4 +1,4 @@
-/* hspmd-worker.yaml: devices, defaults, messages. */
+/* Tests hspmd-worker.yaml: devices, defaults, messages. */
 #include "proto/base/size.h"
 #include "tests/lib/configtests.h"
 #include "worker/app/worker_config.h"
@@ -58,7 +58,7 @@ static void test_gpus_are_read(void **state)
     assert_int_equal(c.devices[0].mem_bytes, UINT64_C(8) << 30);
     assert_true(c.devices[2].speed >= 1 && c.devices[2].speed <= 1);
     assert_int_equal(c.devices[2].index, 0);
-    assert_int_equal(c.devices[2].mem_bytes, 0); /* what is free */
+    assert_int_equal(c.devices[2].mem_bytes, 0); /* the free memory */
     assert_int_equal(c.devices[2].threads, 1);
     hsp_buf_init(&b, 1 << 16);
     hsp_worker_config_print(&c, &b);

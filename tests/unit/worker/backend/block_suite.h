@@ -1,5 +1,5 @@
-/* Attention by blocks of keys, on a backend: merged in any order they make whole attention, and their
- * gradients add up to its gradient; uneven and empty blocks, rows that see nothing. */
+/* Tests attention by blocks of keys, on a backend: merged in any order they make whole attention,
+ * and their gradients add up to its gradient; uneven and empty blocks, rows that see nothing. */
 #ifndef HSP_BLOCK_SUITE_H
 #define HSP_BLOCK_SUITE_H
 #include "worker/backend/backend.h"

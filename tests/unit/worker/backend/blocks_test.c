@@ -1,4 +1,4 @@
-/* Attention by blocks of keys on the CPU. */
+/* Tests attention by blocks of keys on the CPU. */
 #include "tests/lib/testlib.h"
 #include "tests/unit/worker/backend/block_suite.h"
 #include "worker/backend/cpu/cpu.h"

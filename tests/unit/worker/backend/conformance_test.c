@@ -1,4 +1,4 @@
-/* The CPU backend: the conformance suite, and the parts beyond it. */
+/* Runs the conformance suite on the CPU backend, and tests the parts beyond it. */
 #include <math.h>
 #include <stdio.h>
 
@@ -237,7 +237,7 @@ static void wrong_calls_are_refused(void **state)
     b->close(b);
 }
 
-/* What needs no kernel: memory, copies, fills, cells, tickets. */
+/* Parts without a kernel: memory, copies, fills, cells, tickets. */
 static void memory_and_queues(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The first GPU of this machine, opened as the programs open it: the conformance suite, and the
- * promises of backend.h about memory, queues and replay. Each test is skipped where there is no
+/* Tests the first GPU of this machine, opened as the programs open it: the conformance suite, and
+ * the promises of backend.h about memory, queues and replay. Each test is skipped where there is no
  * GPU, and says why. HSPMD_SUITE=small: few shapes, for tools under which a program takes fifty
  * times as long. */
 #include <stdio.h>

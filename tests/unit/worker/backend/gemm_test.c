@@ -1,5 +1,5 @@
-/* Matrix products: right for all shapes and storage orders, the same bits for every cut and on
- * every processor. */
+/* Tests matrix products: right for all shapes and storage orders, the same bits for every cut and
+ * on every processor. */
 #include <math.h>
 #include "tests/lib/testlib.h"
 #include "worker/backend/cpu/gemm.h"

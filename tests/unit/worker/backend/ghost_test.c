@@ -103,7 +103,7 @@ static void missing_waits(void **state)
     end(&w);
 }
 
-/* A hash reads what it hashes, and gives what a CPU gives. */
+/* A hash reads its operand, and gives the value of a CPU. */
 static void hashes(void **state)
 {
     (void)state;
@@ -134,13 +134,13 @@ static void waits_that_are_there(void **state)
             assert_true(w.host[0] == (float)k && w.host[N - 1] == (float)k);
         }
     }
-    finish(&w, HSP_DEVQ_STATE); /* the host knows, so does what it gives */
+    finish(&w, HSP_DEVQ_STATE); /* the host knows, so does its next work */
     assert_ok(fill(&w, B, w.x, 1, N), &w.err);
     assert_int_equal(hsp_ghost_tally(w.b).awaits, 150);
     end(&w);
 }
 
-/* ---- what threads know ---- */
+/* ---- the knowledge of threads ---- */
 
 struct giver {
     struct world *w;
@@ -191,7 +191,8 @@ static void *second_main(void *arg)
     return NULL;
 }
 
-/* A mark that one thread gave after it finished a ticket tells who awaits the mark of that, too. */
+/* A mark that one thread gave after it finished a ticket tells a waiter for the mark of that,
+ * too. */
 static void marks_tell_what_their_giver_knew(void **state)
 {
     (void)state;
@@ -214,7 +215,7 @@ static void marks_tell_what_their_giver_knew(void **state)
     }
 }
 
-/* What was refused in the middle is not waited for when its memory is released. */
+/* A call refused in the middle is not waited for when its memory is released. */
 static void refused_calls_are_over(void **state)
 {
     (void)state;
@@ -233,7 +234,7 @@ static void memory_of_the_host(void **state)
 {
     (void)state;
     struct world w = plain();
-    if (getenv("HSPMD_VALGRIND") == NULL) { /* it would report what is done on purpose */
+    if (getenv("HSPMD_VALGRIND") == NULL) { /* valgrind would report deliberate faults */
         int pipe_fd[2];
         assert_int_equal(pipe(pipe_fd), 0);
         assert_int_equal(write(pipe_fd[1], w.x, 4), -1); /* a read by the host faults */
@@ -258,7 +259,8 @@ static void memory_of_the_host(void **state)
     s.host[0] = 1;
     assert_ok(copy(&s, A, s.y, s.host), &s.err);
     s.host[0] = 2;
-    float *early = area(s.b, HSP_MEM_HOST); /* what a copy writes is garbage until it has */
+    /* the target of a copy is garbage until the copy is done */
+    float *early = area(s.b, HSP_MEM_HOST);
     assert_ok(copy(&s, A, early, s.x), &s.err);
     assert_true(early[0] > 1e15F);
     uint64_t t = mark(&s, A);
@@ -343,7 +345,7 @@ static struct hsp_array square(float *at)
     return (struct hsp_array){.data = at, .dtype = HSP_F32, .rank = 3, .ext = {1, 2, 2}};
 }
 
-/* [[2, 2], [2, 2]] [[3, 3], [3, 3]]^T + 5 + what is at @add, to @out. */
+/* [[2, 2], [2, 2]] [[3, 3], [3, 3]]^T + 5 + the values at @add, to @out. */
 static enum hsp_status sum(struct world *w, float *add, float *out, bool *ret_done)
 {
     struct hsp_attrs at = {0};
@@ -369,7 +371,7 @@ static void sums_of_products(void **state)
     assert_true(done);
     assert_ok(sum(&w, w.y + 4, w.y + 4, &done), &w.err); /* in place */
     assert_true(done);
-    assert_ok(sum(&w, w.y + 4, w.x + 2, &done), &w.err); /* over what is read */
+    assert_ok(sum(&w, w.y + 4, w.x + 2, &done), &w.err); /* over an operand */
     assert_false(done);
     assert_ok(sum(&w, w.y + 6, w.y + 4, &done), &w.err);
     assert_false(done);

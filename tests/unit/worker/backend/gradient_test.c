@@ -1,4 +1,4 @@
-/* Backward ops are the derivatives of their forward ops: central differences in fp64. */
+/* Tests that backward ops are the derivatives of their forward ops: central differences in fp64. */
 #include <math.h>
 
 #include "tests/lib/testlib.h"
@@ -129,7 +129,8 @@ static void finish(struct forward *f)
     free(f->dy.data);
 }
 
-/* @d[0 .. n-1]: the gradients the backward op gave for the inputs from @first on. Releases everything. */
+/* @d[0 .. n-1]: the gradients the backward op gave for the inputs from @first on. Releases
+ * everything. */
 static void check_all(struct hsp_backend *b, struct forward *f, int first, struct hsp_array *d,
                       int n)
 {

@@ -1,4 +1,4 @@
-/* Hashes of state: on a backend, against the definition, element by element. */
+/* Tests hashes of state on a backend, against the definition, element by element. */
 #ifndef HSP_HASH_SUITE_H
 #define HSP_HASH_SUITE_H
 #include "worker/backend/backend.h"

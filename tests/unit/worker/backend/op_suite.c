@@ -18,7 +18,7 @@ static const struct op_case {
     enum hsp_op op;
     int ids;
     double tol32, tol64;
-    bool same_bits; /* whatever the number of threads */
+    bool same_bits; /* for any number of threads */
     const char
         *shape; /* inputs:outputs, dims by letter; H = h * d, Q = 3 * H, q = 3 * h, P = 2 * H,
                         * S = s * e */

@@ -1,5 +1,5 @@
-/* The conformance suite: every op of the catalogue, every type, odd and empty shapes, slices with
- * origins, on a backend, against the naive fp64 reference (reference_ops.h).
+/* Runs the conformance suite: every op of the catalogue, every type, odd and empty shapes, slices
+ * with origins, on a backend, against the naive fp64 reference (reference_ops.h).
  *
  * Operands lie in the backend's memory; behind each result lie elements that must stay. Each
  * problem runs twice; an update of an optimizer once more, in place. */
@@ -24,7 +24,8 @@ struct op_dims {
     bool causal;
 };
 
-/* Every op and type with these extents. A failed assertion names the op, the type and the element. */
+/* Every op and type with these extents. A failed assertion names the op, the type and the
+ * element. */
 void op_suite_dims(const struct op_suite *s, const struct op_dims *m);
 /* With 24 random ones and large ones. */
 void op_suite_random(const struct op_suite *s);

@@ -417,7 +417,7 @@ static void ref_lse(const struct hsp_call *c)
 
 static void ref_scalars(const struct hsp_call *c)
 {
-    long double s = 0; /* the terms cancel: a double would be no better than what it judges */
+    long double s = 0; /* the terms cancel: a double would be no better than the tested sum */
     for (int64_t i = 0; i < count(&c->in[0]); i++) {
         if (c->op == HSP_OP_COUNT) {
             s += ((const int32_t *)c->in[0].data)[i] >= 0 ? 1 : 0;

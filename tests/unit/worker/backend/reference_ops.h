@@ -1,4 +1,4 @@
-/* The ops of the catalogue written down naively in fp64: what every backend is compared with.
+/* Computes the ops of the catalogue naively in fp64: the reference of every backend.
  *
  * Only definitions, no care for speed. All real operands are double, ids and labels int32_t, in the
  * order of the catalogue; extents as in struct hsp_array. */

@@ -15,7 +15,7 @@
 
 static const struct suite_transport *transport;
 
-/* What this transport does not promise. */
+/* A promise that this transport does not make. */
 static bool lacks(unsigned what)
 {
     return (transport->lacks & what) != 0;
@@ -95,8 +95,8 @@ static double rounded(enum hsp_dtype t, double v)
                            : v;
 }
 
-/* Of full mantissa. A prime: no piece begins at the same value as another. Drawn once, for each rank looks at
- * the values of all. */
+/* Of full mantissa. A prime: no piece begins at the same value as another. Drawn once, for each
+ * rank looks at the values of all. */
 #define N_DRAWN 65521u
 static double drawn[N_DRAWN];
 
@@ -124,8 +124,8 @@ static void put(enum hsp_dtype t, void *buf, size_t i, double v)
     }
 }
 
-/* The sum over the group in ascending order, rounded as the type does (bf16: once, of a sum in fp32); or
- * the maximum. */
+/* The sum over the group in ascending order, rounded as the type does (bf16: once, of a sum in
+ * fp32); or the maximum. */
 static double sum_of(enum hsp_dtype t, enum hsp_reduce how, const struct hsp_group *g, size_t i)
 {
     double s = value(t, g->ranks[0], i);
@@ -261,8 +261,8 @@ static void test_requests(void **state)
 
 #define MANY_RUNS 3000
 
-/* The runs of message @k at one end: any shape of that many bytes, with gaps. Short runs and long ones, many
- * and few, also none. */
+/* The runs of message @k at one end: any shape of that many bytes, with gaps. Short runs and long
+ * ones, many and few, also none. */
 static struct hsp_runs shape(uint64_t k, bool sender)
 {
     static const size_t run[] = {1, 4, 416, 1664, 4096, 5000, 16384, 20000, 70000};
@@ -309,7 +309,8 @@ static bool arrived(uint64_t k, const struct hsp_runs *r)
     return same;
 }
 
-/* Messages of random shapes, other ones at both ends, with receives that are there before and that come after. */
+/* Messages of random shapes, other ones at both ends, with receives that are there before and that
+ * come after. */
 static void strided_rank(struct world *w, uint32_t rank)
 {
     enum { N = 24 };
@@ -514,7 +515,7 @@ static void test_subsets(void **state)
     run_ranks(5, subset_rank, NULL);
 }
 
-/* A NaN is the largest, whoever has it: a fault shows. */
+/* A NaN is the largest, on any rank: a fault shows. */
 static void nan_of(struct world *w, uint32_t rank, enum hsp_dtype t, size_t n, uint32_t bad)
 {
     struct hsp_group g = whole(w, rank);
@@ -635,7 +636,7 @@ static void test_random(void **state)
 
 /* ---- the end ---- */
 
-/* Rank 0 waits for what never comes; another thread aborts it. All get out. */
+/* Rank 0 waits for a message that never comes; another thread aborts it. All get out. */
 static void *abort_main(void *p)
 {
     struct world *w = p;

@@ -1,12 +1,13 @@
-/* The conformance suite of transports: every implementation of comm.h passes the same tests. */
+/* Runs the conformance suite of transports: every implementation of comm.h passes the same
+ * tests. */
 #ifndef HSP_COMM_SUITE_H
 #define HSP_COMM_SUITE_H
 #include "tests/lib/testlib.h"
 #include "worker/comm/comm.h"
 
-/* What comm.h promises of host transports alone. */
+/* Promises of comm.h by host transports alone. */
 #define SUITE_LACKS_TAGS \
-    1u /* messages of one sender match in order, whatever their channel and size */
+    1u /* messages of one sender match in order, on any channel and of any size */
 #define SUITE_LACKS_TOLD    2u /* an abort stays on its rank */
 #define SUITE_LACKS_PARTING 4u /* a close waits for the receivers */
 

@@ -1,4 +1,4 @@
-/* What a rank makes of the silence of a peer. Times are set, not waited for. */
+/* Tests a rank's judgement of the silence of a peer. Times are set, not waited for. */
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
@@ -100,14 +100,14 @@ static void other_reasons_are_none(void **state)
     look(&w, 250, SILENT_MS);
     assert_true(lives(&w));
     w.link[1].in_off = false;
-    w.link[1].talks = false; /* it may still make its mesh */
+    w.link[1].talks = false; /* the peer may still make its mesh */
     look(&w, 250, SILENT_MS);
     assert_true(lives(&w));
     w.link[1].talks = true;
-    assert_int_equal(write(w.other, "x", 1), 1); /* it has come, and is not read yet */
+    assert_int_equal(write(w.other, "x", 1), 1); /* the byte has come, and is not read yet */
     look(&w, 250, SILENT_MS);
     assert_true(lives(&w));
-    look(&w, 100, SILENT_MS); /* it is not time to look */
+    look(&w, 100, SILENT_MS); /* not yet time to look */
     assert_true(lives(&w));
     close_world(&w);
 }
@@ -200,7 +200,7 @@ static void a_peer_that_never_spoke_is_judged_by_its_kernel(void **state)
         assert_int_equal(send(w.link[1].fd, "x", 1, 0), 1);
         while (full && send(w.link[1].fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
         }
-        assert_true(lives_for(&w, 1500)); /* it makes its mesh, and answers what it must */
+        assert_true(lives_for(&w, 1500)); /* the peer makes its mesh, and answers as it must */
         cut(&w);
         (void)send(w.link[1].fd, "x", 1, MSG_DONTWAIT); /* has no room, or is never acknowledged */
         assert_false(lives_for(&w, full ? 20000 : 3000));

@@ -1,5 +1,5 @@
-/* Who waits awake yields its processor only where the ranks of the host are more than its processors. All kinds of
- * links count: the ranks of these meshes are on one host. */
+/* Tests that a rank that waits awake yields its processor only where the ranks of the host are more
+ * than its processors. All kinds of links count: the ranks of these meshes are on one host. */
 #include <sched.h>
 
 #include "tests/unit/worker/comm/mesh_world.h"

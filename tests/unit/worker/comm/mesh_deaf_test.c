@@ -1,4 +1,4 @@
-/* A listener that cannot hear: without a descriptor for those who call, without memory to wait for
+/* Tests a listener that cannot hear: without a descriptor for callers, without memory to wait for
  * them, and when a wait fails for good. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,8 +27,8 @@ int __wrap_accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
     return __real_accept4(fd, sa, len, flags);
 }
 
-/* Of the waits of a listener: those that fail, with this error; it knows no other of 3 descriptors or
- * more. */
+/* Of the waits of a listener: those that fail, with this error; it knows no other of 3 descriptors
+ * or more. */
 static atomic_int failures, error;
 static atomic_uint waits;
 
@@ -58,7 +58,7 @@ static int call(struct hsp_mesh_listener *l)
     return fd;
 }
 
-/* What is no hello is hung up on by a listener that hears. */
+/* A listener that hears hangs up on anything but a hello. */
 static void assert_heard(int fd)
 {
     char nonsense[256], byte = 0;
@@ -85,7 +85,7 @@ static void without_memory_it_tries_again(void **state)
         (void)usleep(10000);
     }
     assert_int_equal(atomic_load(&waits), 4);
-    assert_true(hsp_mesh_now_ms() - begin >= 200); /* it naps in between */
+    assert_true(hsp_mesh_now_ms() - begin >= 200); /* naps in between */
     int second = call(l);
     assert_heard(second);
     (void)close(first);

@@ -1,4 +1,4 @@
-/* How a mesh is made, and what happens when it cannot be or when a peer dies. */
+/* Tests how a mesh is made, the failures of that, and the death of a peer. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -66,7 +66,7 @@ static void connect_fails(struct hsp_mesh_listener *l, struct hsp_mesh_params p,
     fail_msg("\"%s\" does not say \"%s\"", err.msg, text);
 }
 
-/* What a handshake that must fail by its own reason may take: under valgrind TLS is slow. */
+/* The time for a handshake that must fail by its own reason: under valgrind TLS is slow. */
 static uint32_t patience_ms(uint32_t ms)
 {
     return getenv("HSPMD_VALGRIND") == NULL ? ms : 5 * ms;
@@ -143,7 +143,7 @@ static void test_unreachable(void **state)
                    "rank 0 (a/0) cannot reach rank 1 (a/1, %s): Connection refused", address);
     double t0 = now_s();
     connect_fails(w.listener[0], p, want);
-    assert_true(now_s() - t0 > 0.15); /* it tried until the time was over */
+    assert_true(now_s() - t0 > 0.15); /* tried until the time was over */
     w.n = 1;
     world_close(&w);
 }
@@ -382,7 +382,7 @@ static void read_exact(int fd, void *p, size_t n)
     }
 }
 
-/* What a child says when its collective has ended. */
+/* The report of a child when its collective has ended. */
 struct verdict {
     int status;
     struct hsp_mesh_loss lost;
@@ -653,8 +653,8 @@ static void *close_main(void *comm)
     return NULL;
 }
 
-/* Rank 0 is long in closing: rank 2 has not taken what it sent. Rank 1 is gone by then, without a word to a
- * rank that is closed to it. Nobody has lost anything. */
+/* Rank 0 is long in closing: rank 2 has not taken its message. Rank 1 is gone by then, without a
+ * word to a rank that is closed to it. Nobody has lost anything. */
 static void slow_close(enum world_kind kind)
 {
     const size_t bytes = HSP_MESH_BUFFER + (1u << 20);

@@ -1,5 +1,6 @@
-/* A rank that shares memory with one peer and has a socket to another sleeps for both: what comes by the socket in
- * the moment its first sleep runs out is not overlooked. The kernel's sleep is replaced by one that ends just then. */
+/* Tests that a rank that shares memory with one peer and has a socket to another sleeps for both:
+ * bytes on the socket in the moment its first sleep runs out are not overlooked. The kernel's sleep
+ * is replaced by one that ends just then. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>

@@ -1,4 +1,5 @@
-/* Segments: what a rank maps of a peer is checked, and a host without memory for them is no end. */
+/* Tests segments: a mapped segment of a peer is checked, and a host without memory for them is no
+ * end. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -192,7 +193,8 @@ static bool waits(struct hsp_mesh *m)
     return yes;
 }
 
-/* A transfer of 30 GiB takes many seconds. The control thread of the executor looks meanwhile, and beats. */
+/* A transfer of 30 GiB takes many seconds. The control thread of the executor looks meanwhile, and
+ * beats. */
 static void test_who_moves_data_gives_way(void **state)
 {
     (void)state;

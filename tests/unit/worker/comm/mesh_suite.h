@@ -1,4 +1,4 @@
-/* The conformance suite over meshes of one kind. */
+/* Runs the conformance suite over meshes of one kind. */
 #ifndef HSP_MESH_SUITE_H
 #define HSP_MESH_SUITE_H
 #include "tests/unit/worker/comm/mesh_world.h"

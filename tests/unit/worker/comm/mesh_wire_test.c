@@ -1,4 +1,4 @@
-/* What is on the wire of a mesh, seen and changed by a relay between two ranks. */
+/* Tests the bytes on the wire of a mesh, seen and changed by a relay between two ranks. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -21,8 +21,8 @@ struct relay {
     char address[32];
     pthread_t th;
     size_t change_at[2]; /* by direction (0: to the server): flip a bit of this byte; 0: none */
-    unsigned hold_ms; /* what the server says after its first words comes so much later, at once */
-    size_t n[2];      /* bytes seen of the last connection */
+    unsigned hold_ms;    /* later bytes of the server than its first come so much later, at once */
+    size_t n[2];         /* bytes seen of the last connection */
     uint8_t *seen[2];
 };
 
@@ -150,7 +150,7 @@ static void exchange(struct hsp_comm **c, const uint8_t *data, size_t bytes)
     free(got);
 }
 
-/* The weights are there for whoever listens without TLS, and not with it; nor is any header. */
+/* A listener gets the weights without TLS, and not with it; nor any header. */
 static void test_listening(void **state)
 {
     (void)state;
@@ -184,7 +184,8 @@ static void test_listening(void **state)
     free(data);
 }
 
-/* One bit changed on the way: with TLS the mesh ends and names the peer, and nobody gets the bytes. */
+/* One bit changed on the way: with TLS the mesh ends and names the peer, and nobody gets the
+ * bytes. */
 static void test_changing(void **state)
 {
     (void)state;
@@ -214,7 +215,8 @@ static void test_changing(void **state)
     }
 }
 
-/* A hello changed on its way: the wish for TLS taken out of it, another number of ranks or nonce. */
+/* A hello changed on its way: the wish for TLS taken out of it, another number of ranks or
+ * nonce. */
 static void test_changed_hello(void **state)
 {
     (void)state;
@@ -282,7 +284,7 @@ static void test_first_message_with_the_handshake(void **state)
     assert_ok(hsp_mesh_connect(w.listener[0], &p, &c, &err), &err);
     pthread_join(th, &sent);
     assert_non_null(sent);
-    (void)alarm(30); /* it would wait for ever */
+    (void)alarm(30); /* a fault would wait for ever */
     assert_ok(c->ops->recv(c, 1, 5, got, sizeof got, &err), &err);
     (void)alarm(0);
     assert_string_equal(got, "early");

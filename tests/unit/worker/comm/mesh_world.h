@@ -30,7 +30,8 @@ void world_close(struct mesh_world *w);
 /* Parameters of rank @r: job 7, key of 0x11 bytes, 20 s. */
 struct hsp_mesh_params world_params(const struct mesh_world *w, uint32_t r, uint64_t epoch);
 
-/* Connects all ranks, each in a thread; fails the test on error, and when a link is of another kind. */
+/* Connects all ranks, each in a thread; fails the test on error, and when a link is of another
+ * kind. */
 void world_connect(struct mesh_world *w, uint64_t epoch, struct hsp_comm **ret);
 
 /* The same with parameters and results per rank. */

@@ -1,4 +1,4 @@
-/* nccl_abi.h and nccl_lib.h take libnccl.so.2 for what the nccl.h of this machine says it is. */
+/* Compares nccl_abi.h and nccl_lib.h with the nccl.h of this machine. */
 /* Some versions show bf16 to C++ alone, where CUDA's header defines this. */
 #define __CUDA_BF16_TYPES_EXIST__ 1
 #include <nccl.h>
@@ -28,7 +28,8 @@
     X(Broadcast, RESULT, (const void *, void *, size_t, TYPE, int, COMM, STREAM))    \
     X(CommSplit, RESULT, (COMM, int, int, COMM *, CONFIG *))
 
-/* Each list of CALLS is checked against its own side: the arguments are the same in number, order and kind. */
+/* Each list of CALLS is checked against its own side: the arguments are the same in number, order
+ * and kind. */
 static void calls_are_those_of_the_header(void **state)
 {
     static const struct hsp_nccl_lib ours;

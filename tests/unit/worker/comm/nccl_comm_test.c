@@ -1,4 +1,4 @@
-/* NCCL's transport passes the conformance suite, but for what its contract leaves out. */
+/* Runs the conformance suite over NCCL, but for the parts that its contract leaves out. */
 #include "tests/unit/worker/comm/comm_suite.h"
 #include "tests/unit/worker/comm/nccl_world.h"
 

@@ -1,4 +1,4 @@
-/* NCCL over the CUDA backend: what is given to streams and in which order, seen by the fakes of
+/* Tests NCCL over the CUDA backend: the work given to streams and its order, seen by the fakes of
  * both libraries, which do the work late. */
 #include <stdio.h>
 
@@ -79,7 +79,7 @@ static void close_devices(uint32_t n)
     nw_expect_clean();
 }
 
-/* ---- what a rank does ---- */
+/* ---- the work of a rank ---- */
 
 struct rank_run {
     struct nw_epoch *e;
@@ -113,7 +113,7 @@ static bool same(const float *a, const float *b, size_t n)
     return memcmp(a, b, n * sizeof *a) == 0;
 }
 
-/* Sums and maxima of what the compute queue has written, and back. */
+/* Sums and maxima of the compute queue's results, and back. */
 static const char *collectives(struct hsp_comm *c, struct hsp_backend *b, uint32_t me, uint32_t n)
 {
     struct hsp_group g = {.n = n, .ranks = all_ranks, .me = me};
@@ -208,7 +208,7 @@ static void streams_are_in_order(void **state)
         for (int k = 0; k < 3; k++) {
             assert_ok(e.st[k], &e.err[k]);
         }
-        assert_int_equal(hsp_fake_usage().pending, 0); /* what connects is done */
+        assert_int_equal(hsp_fake_usage().pending, 0); /* connecting is done */
         nw_each(3, NULL, run_rank, &r);
         for (int k = 0; k < 3; k++) {
             if (r.wrong[k] != NULL) {
@@ -261,8 +261,8 @@ static void messages_leave_nothing(void **state)
     close_devices(2);
 }
 
-/* An abort while kernels wait on the device: the queue goes on, and the epoch does not. What waits for
- * the device to be quiet ends in time. */
+/* An abort while kernels wait on the device: the queue goes on, and the epoch does not. A wait for
+ * a quiet device ends in time. */
 static void lonely(void *ctx, uint32_t k)
 {
     struct nw_epoch *e = ctx;

@@ -1,4 +1,5 @@
-/* Communicators of NCCL through epochs: kept, made anew, split; and an executor that dies in any of its calls. */
+/* Communicators of NCCL through epochs: kept, made anew, split; and an executor that dies in any of
+ * its calls. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@ static void nap_ms(long ms)
     (void)nanosleep(&t, NULL);
 }
 
-/* What a step does: sums, uneven pieces, and a message to the next rank. The sum of all is known. */
+/* The work of a step: sums, uneven pieces, and a message to the next rank. The sum of all is
+ * known. */
 static enum hsp_status step(struct hsp_comm *c, struct nw_cells *own, uint32_t rank, uint32_t n,
                             bool *ret_right, struct hsp_err *err)
 {
@@ -99,7 +101,8 @@ static void begin_of(void *ctx, uint32_t k)
     e->st[k] = hsp_nccl_start(e->comm[k], &p, &e->err[k]);
 }
 
-/* Members that were connected, of communicators with collectives: each of them gives this call once for that. */
+/* Members that were connected, of communicators with collectives: each of them gives this call once
+ * for that. */
 static unsigned greeted(void)
 {
     return nw_fake()->calls("ncclAllReduce");
@@ -134,7 +137,7 @@ static void quiet_ones_are_kept(void **state)
     unsigned sums = greeted();
     open_epoch(&b, p, NULL, 3);
     assert_int_equal(made(), before);
-    assert_int_equal(greeted(), sums); /* they are connected */
+    assert_int_equal(greeted(), sums); /* all are connected */
     assert_false(a.starts[0] || b.starts[0]);
     run_step(&b);
     /* prepared beside the running one, which goes on */
@@ -145,7 +148,7 @@ static void quiet_ones_are_kept(void **state)
     nw_each(3, a.number, begin_of, &a);
     expect_all_ok(&a);
     run_step(&a);
-    nw_epoch_close(&b); /* it has left, and takes nothing with it */
+    nw_epoch_close(&b); /* the rank has left, and takes nothing with it */
     run_step(&a);
     nw_epoch_close(&a);
     assert_int_equal(hsp_nccl_count(p[0].nccl), 1 + 4);
@@ -220,7 +223,8 @@ static void unequal_ones_are_made_anew(void **state)
     nw_expect_clean();
 }
 
-/* Rank 0 has sent what rank 1 takes later, in the epoch before: the next one waits for that. */
+/* Rank 0 has sent a message that rank 1 takes later, in the epoch before: the next one waits for
+ * that. */
 static void begin_late(void *ctx, uint32_t k)
 {
     struct nw_epoch *both = ctx, *a = &both[0], *b = &both[1];
@@ -234,7 +238,8 @@ static void begin_late(void *ctx, uint32_t k)
     begin_of(b, k);
 }
 
-/* A switch takes over what is quiet and the same everywhere; else the epoch does not begin. */
+/* A switch takes over communicators that are quiet and the same everywhere; else the epoch does not
+ * begin. */
 static void a_switch_compares(void **state)
 {
     struct nw_process p[3];
@@ -265,8 +270,9 @@ static void a_switch_compares(void **state)
     }
 }
 
-/* What had members that are gone is aborted at once, by each rank in one group, and made anew. What all have and nobody
- * wants is ended in order. Patience has no end here: nothing may wait for it. */
+/* A communicator with members that are gone is aborted at once, by each rank in one group, and made
+ * anew. One that all have and nobody wants is ended in order. Patience has no end here: nothing may
+ * wait for it. */
 static void lost_members_are_not_waited_for(int version)
 {
     struct nw_process p[4];
@@ -279,13 +285,13 @@ static void lost_members_are_not_waited_for(int version)
     run_step(&e);
     nw_epoch_close(&e);
     open_epoch(&e, p, left, 3);
-    assert_int_equal(fake->calls("ncclCommAbort"), 3 * (1 + 2)); /* that of all, two pairs */
+    assert_int_equal(fake->calls("ncclCommAbort"), 3 * (1 + 2)); /* the one of all, two pairs */
     assert_int_equal(fake->grouped(), version >= 22200 ? 3 * (1 + 2) : 0);
     assert_int_equal(fake->calls("ncclCommFinalize"), 0);
     assert_int_equal(made(), 4 + 24 + 3);
     run_step(&e);
     nw_epoch_close(&e);
-    open_epoch(&e, p, NULL, 4); /* the fourth was alive, and held what nobody else has any more */
+    open_epoch(&e, p, NULL, 4); /* the fourth was alive, and held communicators of its own */
     assert_int_equal(fake->calls("ncclCommAbort"), 3 * (1 + 2) + 1 + 6);
     assert_int_equal(fake->calls("ncclCommFinalize"), 3);
     assert_int_equal(fake->calls("ncclCommDestroy"), 3);
@@ -554,7 +560,8 @@ static void want_pairs(struct nw_epoch *e)
     }
 }
 
-/* What lives begin with: nothing; a communicator that pairs are to be split off; pairs that are wanted no more. */
+/* The beginnings of lives: nothing; a communicator that pairs are to be split off; pairs that are
+ * wanted no more. */
 enum past { PAST_NONE, PAST_WHOLE, PAST_PAIRS, N_PASTS };
 
 static void start_lives(struct life *l, struct nw_process *p, uint32_t n, enum past past)
@@ -571,7 +578,7 @@ static void start_lives(struct life *l, struct nw_process *p, uint32_t n, enum p
     }
 }
 
-/* The death notice: every survivor aborts its mesh, and what it has of NCCL. */
+/* The death notice: every survivor aborts its mesh, and its communicators of NCCL. */
 static void notice(struct life *l)
 {
     atomic_store(&l->lost, true);
@@ -613,9 +620,10 @@ static bool die_at(unsigned nth, enum past past)
     bool died = fake->is_dead(1);
     if (died) {
         notice(&l);
-        (void)pthread_join(l.thread[0], NULL); /* survivors get out, whatever the dead one holds */
+        /* survivors get out, whatever call holds the dead one */
+        (void)pthread_join(l.thread[0], NULL);
         (void)pthread_join(l.thread[2], NULL);
-        for (int k = 0; k < 3; k += 2) { /* they may have been through already */
+        for (int k = 0; k < 3; k += 2) { /* maybe through already */
             enum hsp_status st = l.e.st[k];
             if (st != HSP_OK && st != HSP_ECANCELED && st != HSP_EPEER) {
                 fail_msg("call %u: %s", nth, l.e.err[k].msg);

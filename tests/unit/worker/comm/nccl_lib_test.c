@@ -1,4 +1,4 @@
-/* Where libnccl.so.2 is sought. */
+/* Tests where libnccl.so.2 is sought. */
 #include <libgen.h>
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ static void the_folder_comes_first(void **state)
     nw_fake()->reset(1, 22301);
     (void)snprintf(path, sizeof path, "%s", nw_library());
     assert_ok(hsp_nccl_lib_seek(dirname(path), &l, &err), &err);
-    assert_int_equal(l.version, 22301); /* the stand-in, which says what it is told */
+    assert_int_equal(l.version, 22301); /* the stand-in, which says the ordered version */
     hsp_nccl_lib_close(&l);
     assert_null(l.handle);
 }
@@ -45,7 +45,7 @@ static void a_build_without_says_so(void **state)
     assert_null(l.handle);
 }
 
-/* What is opened without a name is what this build was configured for. */
+/* Without a name the library that this build was configured for is opened. */
 static void no_name_is_as_configured(void **state)
 {
     struct hsp_nccl_lib l = {0}, m = {0};

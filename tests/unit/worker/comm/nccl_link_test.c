@@ -1,4 +1,4 @@
-/* One communicator of NCCL: its members greet each other before it is READY. */
+/* Tests one communicator of NCCL: its members greet each other before it is READY. */
 #include <stdatomic.h>
 #include <time.h>
 
@@ -109,7 +109,7 @@ static void it_is_ready_when_all_have_greeted(void **state)
     close_all(&w);
 }
 
-/* What one member gives then waits for no other, as far as the call goes. */
+/* Later work of one member waits for no other, as far as the call goes. */
 static void it_is_connected_when_it_is_ready(void **state)
 {
     struct world w;
@@ -231,7 +231,7 @@ static void want_of(struct nw_epoch *e, uint32_t rank, uint32_t a, uint32_t b)
     d->list[list].asked = d->list[list].collective = true;
 }
 
-/* Each of three ranks names first what another one names last. */
+/* Each of three ranks names first the communicator that another one names last. */
 static void all_greet_in_one_order(void **state)
 {
     struct nw_process p[N];

@@ -1,4 +1,4 @@
-/* What goes by NCCL: decided alike by all ranks from what each has told. */
+/* Tests which messages go by NCCL: decided alike by all ranks from the words of each. */
 #include "tests/lib/testlib.h"
 #include "worker/backend/backend.h"
 #include "worker/comm/nccl/nccl_agree.h"
@@ -45,7 +45,7 @@ static void an_epoch_with_secrets_keeps_them(void **state)
         {{0, 128, true}, {0, 128, true}, true},
         {{7, 1, true}, {8, 2, true}, false},  /* on two networks that are trusted */
         {{7, 5, true}, {8, 6, true}, true},   /* on two each, one of which both have */
-        {{7, 0, true}, {8, 0, false}, false}, /* who asks for it has it */
+        {{7, 0, true}, {8, 0, false}, false}, /* a rank that asks for it has it */
     };
     static const uint32_t both[2] = {0, 1};
     struct hsp_nccl_pair out = {1, true, 77}, in = {0, false, 77};
@@ -64,7 +64,7 @@ static void an_epoch_with_secrets_keeps_them(void **state)
     }
 }
 
-/* Two hosts of two: what stays within a host goes. */
+/* Two hosts of two: messages within a host go. */
 static void lists_within_a_host_go(void **state)
 {
     static const uint32_t all[4] = {0, 1, 2, 3}, here[2] = {0, 1}, there[2] = {2, 3},
@@ -178,7 +178,7 @@ static void who_is_here(void **state)
     (void)state;
     assert_true(hsp_nccl_ranks_here(o, 3, turned, 2, r));
     assert_true(r[0] == 2 && r[1] == 0);
-    assert_false(hsp_nccl_ranks_here(o, 3, without, 2, r)); /* it has no NCCL any more */
+    assert_false(hsp_nccl_ranks_here(o, 3, without, 2, r)); /* without NCCL now */
     assert_false(hsp_nccl_ranks_here(o, 3, gone, 2, r));
 }
 
@@ -230,7 +230,7 @@ static void offers_travel(void **state)
     assert_true(got.held[0].in_use);
     assert_int_equal(got.held[0].ops, 7);
     hsp_nccl_offer_fini(&got);
-    for (size_t n = 0; n < b.len; n++) { /* what is cut is none */
+    for (size_t n = 0; n < b.len; n++) { /* a cut text is none */
         assert_status(hsp_nccl_offer_decode(b.data, n, &got, &err), HSP_EPROTO);
     }
     b.data[13] = 2; /* neither with TLS nor without */

@@ -101,7 +101,7 @@ void nw_open_one(struct nw_process *p, int process, uint64_t gpu)
     struct hsp_err err = {0};
     *p = (struct nw_process){.backend = {.process = process}};
     assert_ok(hsp_backend_cpu_open(1, &p->backend.cpu, &err), &err);
-    p->backend.base = *p->backend.cpu; /* what is used here needs no more of it */
+    p->backend.base = *p->backend.cpu; /* the functions used here need no more of it */
     p->backend.base.run = run;
     p->backend.base.accumulate = accumulate;
     p->backend.base.native = native;
@@ -145,7 +145,7 @@ void nw_expect_clean(void)
     if (fake->misuses() > 0) {
         fail_msg("misuse: %s", fake->misuse(0));
     }
-    fake->let_go(); /* who was left in the library comes back */
+    fake->let_go(); /* a thread left in the library comes back */
     for (int ms = 0; fake->alive() > 0 && ms < 60000; ms++) {
         (void)nanosleep(&nap, NULL);
     }

@@ -1,7 +1,7 @@
-/* Executors with a GPU each, as threads: over the fake NCCL (tests/lib/fakenccl), processors for GPUs, and the loop for
- * a mesh.
+/* Executors with a GPU each, as threads: over the fake NCCL (tests/lib/fakenccl), processors for
+ * GPUs, and the loop for a mesh.
  *
- * What is given to HSP_DEVQ_COMM is done when the call returns, as on a processor; lanes and
+ * Work for HSP_DEVQ_COMM is done when the call returns, as on a processor; lanes and
  * HSP_DEVQ_GREET do their work later. */
 #ifndef HSP_NCCL_WORLD_H
 #define HSP_NCCL_WORLD_H
@@ -14,12 +14,13 @@
 
 #define NW_RANKS 8
 
-/* What executors have with calls that do not return, and with members that do not come to the end of a communicator. */
+/* The dealings of executors with calls that do not return, and with members that do not come to the
+ * end of a communicator. */
 #define NW_PATIENCE_MS 150
 /* The same of executors that are opened from now on. */
 extern uint32_t nw_patience_ms;
 
-/* What members greet each other with is small: the fake adds it up one by one. */
+/* Members greet each other with few bytes: the fake adds them up one by one. */
 #define NW_GREETING_BYTES 256
 
 /* A processor: the greetings' queue and the lanes are streams of the fake. */
@@ -50,7 +51,8 @@ void nw_expect_clean(void); /* no communicator, no misuse */
 void nw_each(uint32_t n, const int *process, void (*fn)(void *ctx, uint32_t k), void *ctx);
 
 /* One epoch: rank k is process member[k]. */
-/* What a rank's step works on. A device may be at it until the communicators are closed, however the step ended. */
+/* The memory of a rank's step. A device may be at it until the communicators are closed, after any
+ * end of the step. */
 struct nw_cells {
     float x[12], all[12], got, mine;
 };
@@ -71,7 +73,7 @@ struct nw_epoch {
 void nw_epoch_init(struct nw_epoch *e, struct nw_process *all, const int *member, uint32_t n);
 void nw_want(struct nw_epoch *e, const uint32_t *ranks, uint32_t n); /* a group's collectives */
 void nw_prepare(struct nw_epoch *e); /* st and err say how it went */
-/* Closes what there is. */
+/* Closes all that is open. */
 void nw_epoch_close(struct nw_epoch *e);
 
 #endif

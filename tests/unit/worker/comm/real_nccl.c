@@ -1,4 +1,5 @@
-/* The real libnccl.so.2, as far as it goes without a GPU: real_nccl PATH, run by tests/claims/real-libraries. */
+/* Tests the real libnccl.so.2, as far as it goes without a GPU: real_nccl PATH, run by
+ * tests/claims/real-libraries. */
 #include <stdio.h>
 #include <string.h>
 
@@ -46,7 +47,8 @@ static void results_mean_the_same(void **state)
     }
 }
 
-/* The library listens for the others at an address of this host, so it needs network cards and sockets. */
+/* The library listens for the others at an address of this host, so it needs network cards and
+ * sockets. */
 static void ids_are_made(void **state)
 {
     struct nccl_id a = {{0}}, b = {{0}};

@@ -1,4 +1,5 @@
-/* The host side of the CUDA backend: queues and tickets, several devices and threads, errors. */
+/* Tests the host side of the CUDA backend: queues and tickets, several devices and threads,
+ * errors. */
 #include <pthread.h>
 
 #include "tests/unit/worker/cuda/stand_in.h"
@@ -47,7 +48,7 @@ static void test_ops_and_queues(void **state)
         b->release(b, HSP_MEM_HOST, NULL);
         b->release(b, HSP_MEM_DEVICE, x);
         assert_non_null(b->native(b, HSP_DEVQ_STATE));
-        standin_close(b); /* also what nobody released */
+        standin_close(b); /* also memory that nobody released */
     }
 }
 
@@ -66,7 +67,7 @@ static void test_a_missing_wait_is_seen(void **state)
     assert_int_equal(hsp_fake_reports(), 1);
 }
 
-/* One thread and two devices: whatever is done to one, the other's work goes to the other. */
+/* One thread and two devices: after any work of one, the other's work goes to the other. */
 static void test_two_devices(void **state)
 {
     (void)state;
@@ -91,7 +92,7 @@ static void test_two_devices(void **state)
     standin_close(a);
 }
 
-/* What one copies of the other, and where it cannot. */
+/* The copies of one device from another, and where they cannot be. */
 static void test_reach(void **state)
 {
     (void)state;
@@ -106,7 +107,7 @@ static void test_reach(void **state)
         assert_ok(hsp_backend_cuda_open(1, NULL, &b, &err), &err);
         y = standin_alloc(b, N);
         hsp_fake_fail("cudaDeviceEnablePeerAccess", 1, cudaErrorPeerAccessUnsupported);
-        assert_ok(hsp_cuda_plugin.reach(0, 1, &direct, &err), &err); /* it may be refused */
+        assert_ok(hsp_cuda_plugin.reach(0, 1, &direct, &err), &err); /* maybe refused */
         assert_false(direct);
         hsp_fake_fail(NULL, 0, cudaSuccess);
         for (int k = 0; k < 2; k++) { /* once more is fine */
@@ -145,7 +146,7 @@ static void test_tickets(void **state)
         last = t;
     }
     assert_int_equal(hsp_fake_usage().events, HSP_MAX_MARKS);
-    assert_true(b->reached(b, HSP_DEVQ_COMM, last - HSP_MAX_MARKS)); /* it was waited for */
+    assert_true(b->reached(b, HSP_DEVQ_COMM, last - HSP_MAX_MARKS)); /* waited for */
     assert_true(b->reached(b, HSP_DEVQ_COMM, 0));
     assert_false(b->reached(b, HSP_DEVQ_COMM, last));
     assert_false(b->reached(b, HSP_DEVQ_COMM, last + 1));
@@ -167,7 +168,7 @@ static void test_tickets(void **state)
     standin_close(b);
 }
 
-/* What is wrong with the call leaves the device in order. */
+/* A mistake in the call leaves the device in order. */
 static void test_wrong_calls(void **state)
 {
     (void)state;
@@ -259,7 +260,7 @@ static void test_a_launch_that_is_refused(void **state)
     memcpy(text, err.msg, sizeof(text));
     assert_lost(b, text);
     standin_close(b);
-    /* what fails later is told under its name where every op is waited for */
+    /* a later failure is told under its name where every op is waited for */
     b = standin_open(NULL, &(struct hsp_device_opts){.sync = true});
     x = standin_alloc(b, N);
     standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
@@ -324,7 +325,7 @@ static uint64_t ask(struct pair *p, const uint64_t *at)
     return ticket;
 }
 
-/* Copies what the other thread makes to the host, and looks at it. */
+/* Copies the other thread's output to the host, and looks at it. */
 static void *taker(void *ctx)
 {
     struct pair *p = ctx;
@@ -364,7 +365,7 @@ static void test_two_threads(void **state)
     assert_int_equal(pthread_create(&other, NULL, taker, &p), 0);
     for (int i = 0; i < TURNS; i++) {
         bool replayed;
-        if (i > 0) { /* what was made has been copied before it is made anew */
+        if (i > 0) { /* the output has been copied before it is made anew */
             assert_ok(b->await(b, HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, ask(&p, &p.taken[i - 1]), &err),
                       &err);
         }

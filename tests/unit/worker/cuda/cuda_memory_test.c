@@ -1,4 +1,4 @@
-/* Memory of the CUDA backend: limits, releases in the midst of work, pinned memory. */
+/* Tests memory of the CUDA backend: limits, releases in the midst of work, pinned memory. */
 #include "tests/unit/worker/cuda/stand_in.h"
 
 #define N 64
@@ -22,7 +22,7 @@ static void test_memory(void **state)
     assert_err(&err, HSP_ENOMEM, "GPU 0: memory: 1099511627776 bytes of pinned memory");
     b->release(b, HSP_MEM_DEVICE, p);
     assert_int_equal(hsp_fake_usage().device_bytes, 0);
-    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 400000, &q, &err), &err); /* it goes on */
+    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 400000, &q, &err), &err); /* allocations go on */
     standin_close(b);
 }
 
@@ -57,7 +57,8 @@ static void *take(struct hsp_backend *b, size_t bytes)
     return p;
 }
 
-/* Blocks that were released in the midst of work count for nobody, and go before the limit is passed. */
+/* Blocks that were released in the midst of work count for nobody, and go before the limit is
+ * passed. */
 static void test_a_limit_in_the_midst_of_work(void **state)
 {
     const size_t mib = (size_t)1 << 20;
@@ -78,7 +79,7 @@ static void test_a_limit_in_the_midst_of_work(void **state)
     p = take(b, mib / 2);
     standin_fill(b, HSP_DEVQ_COMM, y, 3.0, 64);
     b->release(b, HSP_MEM_DEVICE, p);
-    p = take(b, mib); /* there is room beside what is retired */
+    p = take(b, mib); /* there is room beside retired memory */
     assert_int_equal(hsp_fake_calls("cudaFree"), 1);
     assert_int_equal(hsp_fake_usage().device_bytes, 7 * mib / 2 + 256);
     standin_fill(b, HSP_DEVQ_COMM, y, 4.0, 64);
@@ -141,8 +142,8 @@ static unsigned frees(void)
            hsp_fake_calls("cudaHostUnregister");
 }
 
-/* What frees waits for all work, and the peer may wait for who asked: nothing waits, nothing is
- * freed before the steps have ended. */
+/* A call that frees waits for all work, and the peer may wait for its caller: nothing waits,
+ * nothing is freed before the steps have ended. */
 static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
 {
     const size_t mib = (size_t)1 << 20;
@@ -157,7 +158,7 @@ static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
     receive(b);
     b->release(b, HSP_MEM_DEVICE, p);
     b->release(b, HSP_MEM_HOST, h);
-    void *q = take(b, mib); /* there is room beside what is kept */
+    void *q = take(b, mib); /* there is room beside kept memory */
     assert_status(b->alloc(b, HSP_MEM_DEVICE, 2 * mib - 256, &none, &err), HSP_ENOMEM);
     assert_err(&err, HSP_ENOMEM,
                "GPU 0: memory: 2096896 bytes of device memory, beyond the limit of 4194304 of "
@@ -173,7 +174,7 @@ static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
     assert_true(b->trim(b));
     assert_int_equal(hsp_fake_usage().device_bytes, mib);
     assert_int_equal(hsp_fake_usage().pinned_bytes, sizeof stays);
-    assert_true(b->unpin(b, pinned)); /* it is gone already */
+    assert_true(b->unpin(b, pinned)); /* gone already */
     assert_int_equal(frees(), 3);
     b->release(b, HSP_MEM_DEVICE, q); /* without a transport there is nothing to wait for */
     assert_true(b->unpin(b, stays));
@@ -195,7 +196,8 @@ static void test_a_transport_without_peers(void **state)
     standin_close(b);
 }
 
-/* No queue uses what was released, so who gets it next orders nothing; a release before the end of the work is seen. */
+/* No queue uses released memory, so its next owner orders nothing; a release before the end of
+ * the work is seen. */
 static void test_what_is_released_is_used_by_nobody(void **state)
 {
     (void)state;
@@ -275,7 +277,7 @@ static void test_memory_of_the_caller(void **state)
     standin_close(b);
 }
 
-/* It is given back even if the device is lost, and a device that is lost pins none. */
+/* Pinned memory is given back even if the device is lost, and a device that is lost pins none. */
 static void test_memory_of_the_caller_and_a_lost_device(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Replay: what is captured when, what is started again, and what must never be. And: any order of
- * calls, waits and replays on all queues gives what it gives in one row. */
+/* Tests replay: the calls that are captured, started again, or never. And: any order of calls,
+ * waits and replays on all queues gives the results of one row. */
 #include <stdio.h>
 
 #include "proto/base/size.h"
@@ -55,11 +55,11 @@ static void test_once_to_run_twice_to_keep(void **state)
     standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(y + N - 1) == 12.0f);
     assert_int_equal(hsp_fake_calls("cudaGraphInstantiate"), 1);
-    assert_int_equal(hsp_fake_usage().graphs, 0); /* only what starts is kept */
+    assert_int_equal(hsp_fake_usage().graphs, 0); /* only startable graphs are kept */
     standin_close(b);
 }
 
-/* In a rehearsal the calls are captured at once and nothing runs. What would take the place of a
+/* In a rehearsal the calls are captured at once and nothing runs. A capture in the place of a
  * graph that can be started is left to the steps. */
 static void test_rehearsed(void **state)
 {
@@ -71,7 +71,7 @@ static void test_rehearsed(void **state)
     standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
     assert_ok(b->rehearse(b, HSP_DEVQ_COMPUTE, true, &err), &err);
     assert_false(piece(b, 1, y, x));
-    assert_true(piece(b, 1, y, x)); /* it is there */
+    assert_true(piece(b, 1, y, x)); /* the graph is there */
     for (uint64_t k = 2; k < HSP_CUDA_MAX_GRAPHS + 9; k++) {
         assert_int_equal(piece(b, k, y, x), k > HSP_CUDA_MAX_GRAPHS);
     }
@@ -228,7 +228,7 @@ static void test_no_memory_for_a_graph(void **state)
     standin_close(b);
 }
 
-/* What the library does not capture, build or start is run as it is, then and later. */
+/* Calls that the library does not capture, build or start are run as they are, then and later. */
 static void test_what_cannot_be_replayed(void **state)
 {
     (void)state;
@@ -320,7 +320,7 @@ static void test_failures_between(void **state)
     standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
     standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
     assert_status(b->end(b, HSP_DEVQ_COMPUTE, &err), HSP_ESTATE);
-    for (int i = 0; i < 3; i++) { /* it is never kept */
+    for (int i = 0; i < 3; i++) { /* never kept */
         assert_ok(b->begin(b, HSP_DEVQ_COMPUTE, &k, &replayed, &err), &err);
         assert_false(replayed);
         assert_status(b->begin(b, HSP_DEVQ_COMPUTE, &k, &replayed, &err), HSP_ESTATE);
@@ -384,7 +384,7 @@ static void test_updates_read_their_scalars(void **state)
 struct world {
     struct hsp_backend *b;
     float *dev[TENSORS], model[TENSORS];
-    /* who wrote it last, and who read it since: tickets by queue */
+    /* the last writer, and readers since: tickets by queue */
     uint64_t written[TENSORS], read[TENSORS][QUEUES];
     int writer[TENSORS];
     uint64_t step;

@@ -1,4 +1,4 @@
-/* Memory of the caller that is unpinned slowly, as much memory is. */
+/* Tests memory of the caller that is unpinned slowly, as much memory is. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -44,8 +44,9 @@ static void *ask_native(void *backend)
     return b->native(b, HSP_DEVQ_LANE);
 }
 
-/* Tens of GiB take seconds. Meanwhile memory is taken and released. Only a transport waits: the work that
- * it is about to give may wait for its peer, and cudaHostUnregister waits for that work. */
+/* Tens of GiB take seconds. Meanwhile memory is taken and released. Only a transport waits: the
+ * work that it is about to give may wait for its peer, and cudaHostUnregister waits for that
+ * work. */
 static void a_slow_unpin_holds_up_transports_alone(bool trims)
 {
     struct hsp_backend *b = standin_open(NULL, NULL);

@@ -1,4 +1,4 @@
-/* Kernels on the host: the functions of the device, and what is found wrong. Each twice, with
+/* Tests kernels on the host: the functions of the device, and the faults found. Each twice, with
  * threads and blocks in both orders. */
 #include <stdio.h>
 
@@ -109,7 +109,7 @@ static void a_lane_that_ended_is_missed(void **state)
 {
     (void)state;
     hsp_fake_shadow_init(device, sizeof(device));
-    for (int i = 0; i < 2; i++) { /* it ends before others come, or when they wait for it */
+    for (int i = 0; i < 2; i++) { /* ends before others come, or when they wait for it */
         hsp_fake_run_backwards(i == 1);
         const char *found = run_wrong(WRONG_ENDED, NULL);
         assert_non_null(found);
@@ -145,7 +145,7 @@ static void note(void *ctx, void *p, size_t n, bool write)
     s->write[s->n++] = write;
 }
 
-/* What a kernel touched is known to the byte, and forgotten with the next kernel. */
+/* A kernel's accesses are known to the byte, and forgotten with the next kernel. */
 static void bytes_that_are_touched(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The CUDA device of the tests: what it runs when, and that it finds what it is there to find. */
+/* Tests the CUDA device of the tests: the order of its work, and that it finds its faults. */
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
 
@@ -227,7 +227,7 @@ static void test_bounds(void **state)
     ok(give_sum(s, d + 2, d, 1));
     assert_int_equal(cudaStreamSynchronize(s), cudaErrorIllegalAddress);
     assert_non_null(strstr(hsp_fake_report(0), "outside of all allocations"));
-    assert_int_equal(cudaMemsetAsync(d, 0, 4, s), cudaErrorIllegalAddress); /* it stays */
+    assert_int_equal(cudaMemsetAsync(d, 0, 4, s), cudaErrorIllegalAddress); /* stays */
     hsp_fake_reset(NULL);
     s = stream();
     d = device(8);

@@ -1,7 +1,7 @@
-/* The kernels of the CUDA backend, run on the host by the stand-in for CUDA: the conformance suite,
- * and their other promises. Every problem runs twice, the second time with blocks and threads in
- * the opposite order, and gives the same bits. Faults that the stand-in finds on the way (accesses
- * outside, races, reads of memory that nobody wrote) fail the test. */
+/* Tests the kernels of the CUDA backend, run on the host by the stand-in for CUDA: the conformance
+ * suite, and their other promises. Every problem runs twice, the second time with blocks and
+ * threads in the opposite order, and gives the same bits. Faults that the stand-in finds on the way
+ * (accesses outside, races, reads of memory that nobody wrote) fail the test. */
 #include <math.h>
 #include <stdio.h>
 
@@ -85,8 +85,8 @@ static void each_empty_dim_is_handled(void **state)
     on_the_device(op_suite_empty);
 }
 
-/* Rows that are aligned, of each length that has a kernel of its own; sums of many parts. A table has few
- * rows where they are long. */
+/* Rows that are aligned, of each length that has a kernel of its own; sums of many parts. A table
+ * has few rows where they are long. */
 static void long_rows(const struct op_suite *s)
 {
     static const struct op_dims dims[] = {

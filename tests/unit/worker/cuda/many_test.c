@@ -1,6 +1,6 @@
-/* What the CUDA backend makes of several calls at once, against the same calls one by one: outputs that are
- * added to what is there, one op over many tensors, chains. On the stand-in device, which watches all
- * accesses. */
+/* Tests several calls at once on the CUDA backend, against the same calls one by one: outputs that
+ * are added to old values, one op over many tensors, chains. On the stand-in device, which watches
+ * all accesses. */
 #include <math.h>
 #include <stdio.h>
 
@@ -146,9 +146,9 @@ static void run(struct hsp_backend *b, const struct hsp_call *c)
     assert_ok(b->run(b, Q, c, &err), &err);
 }
 
-/* ---- outputs that are added to what is there ---- */
+/* ---- outputs that are added to old values ---- */
 
-/* The call with and without: a sum of its outputs with what was there. */
+/* The call with and without: a sum of its outputs with the old values. */
 static void check_adds(struct hsp_backend *b, struct hsp_call one, double tol)
 {
     struct hsp_err err = {0};

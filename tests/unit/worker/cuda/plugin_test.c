@@ -1,4 +1,4 @@
-/* Finding a device's library, and what is said where there is none. */
+/* Tests the search for a device's library, and the messages where there is none. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <limits.h>
@@ -145,7 +145,8 @@ static void shown(const char *file, char *ret, size_t bytes)
     free(data);
 }
 
-/* The plugin of this build, where nvcc has made one: it has all that it uses, and shows one thing. */
+/* The plugin of this build, where nvcc has made one: it has all that it uses, and shows one
+ * thing. */
 static void test_the_real_one(void **state)
 {
     (void)state;

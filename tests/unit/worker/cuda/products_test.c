@@ -1,5 +1,5 @@
-/* Linear layers and attention of the CUDA backend, on a device of host memory: against the fp64
- * reference, in both orders of threads and with copies that land early or late. */
+/* Tests linear layers and attention of the CUDA backend, on a device of host memory: against the
+ * fp64 reference, in both orders of threads and with copies that land early or late. */
 #include <math.h>
 
 #include "proto/base/size.h"
@@ -233,8 +233,8 @@ static void drop(struct hsp_backend *b, struct hsp_array *a, int n)
     }
 }
 
-/* Two documents of 128 positions; what the second does not see is not a number: whoever looks at a
- * tile that none of its rows sees makes it one. */
+/* Two documents of 128 positions; keys that the second does not see are NaN: a kernel that looks at
+ * a tile that none of its rows sees gives NaN. */
 static void documents_do_not_look_at_each_other(void **state)
 {
     (void)state;
@@ -296,7 +296,8 @@ static void documents_do_not_look_at_each_other(void **state)
     close_device(b);
 }
 
-/* Attention forward, backward and merge; every operand of one element more, from its element @skip on. */
+/* Attention forward, backward and merge; every operand of one element more, from its element @skip
+ * on. */
 static void attend(struct hsp_backend *b, int skip, double *ret[3])
 {
     enum { S = 24, D = 16, N = S * D };
@@ -374,7 +375,7 @@ static void wrong_heads_are_refused(void **state)
     close_device(b);
 }
 
-/* ---- products and what is added to them ---- */
+/* ---- products and their addends ---- */
 
 static double noise(const char *name, int i)
 {
@@ -481,7 +482,7 @@ static void results_over_operands_are_not_made_at_once(void **state)
     z.data = (char *)y.data + 64;
     sum = (struct hsp_sum){NULL, &z, &y};
     assert_ok(b->run_sum(b, HSP_DEVQ_COMPUTE, &c, &sum, &done, &err), &err);
-    assert_false(done); /* over a part of what is added */
+    assert_false(done); /* over a part of an addend */
     in[0].ext[2] = in[1].ext[1] = 0;
     sum.add = NULL;
     assert_ok(b->run_sum(b, HSP_DEVQ_COMPUTE, &c, &sum, &done, &err), &err);
@@ -493,7 +494,7 @@ static void results_over_operands_are_not_made_at_once(void **state)
 
 enum { SHAPES = 450 };
 
-/* More shapes than plans are kept; then what was chosen first is chosen again. */
+/* More shapes than plans are kept; then the first choice is chosen again. */
 static void plans_are_bounded(void **state)
 {
     (void)state;
@@ -525,8 +526,8 @@ static void plans_are_bounded(void **state)
     close_device(b);
 }
 
-/* Kernels stay loaded: what was run once is not run again, whatever plans were forgotten since. What
- * failed was not run. */
+/* Kernels stay loaded: a kernel that was run once is not run again, after any forgetting of plans.
+ * A kernel that failed was not run. */
 static void many_are_warm_once(void **state)
 {
     (void)state;
@@ -666,7 +667,8 @@ static bool give_sum(struct hsp_backend *b, const struct hsp_call *c, const stru
     return done;
 }
 
-/* What the library chose and does not run after all gives way to its next choice, then to the plain kernel. */
+/* An algorithm that the library chose and does not run after all gives way to its next choice, then
+ * to the plain kernel. */
 static void refused_algorithms_give_way(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Whole programs on the CUDA backend, whose kernels run on the host: they train as the CPU does, also in
- * the steps in which graphs are started again. Each step drops other elements, so that a number of one
- * step that was kept in a graph shows in the next. */
+/* Tests whole programs on the CUDA backend, whose kernels run on the host: they train as the CPU
+ * does, also in the steps in which graphs are started again. Each step drops other elements, so
+ * that a number of one step that was kept in a graph shows in the next. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -394,7 +394,7 @@ static void fp32_and_bf16_too(void **state)
     compare(&GPT, HSP_F32, HSP_COMPUTE_BF16, ONE, 0.02);
 }
 
-/* What is not replayed is run as it is: nothing is lost, nothing is done twice. */
+/* A run that is not replayed is run as it is: nothing is lost, nothing is done twice. */
 static void graphs_may_fail(void **state)
 {
     (void)state;
@@ -407,7 +407,7 @@ static void graphs_may_fail(void **state)
     fails = NULL;
 }
 
-/* What a call takes in a rehearsal is all that it takes when it is run, and nothing is run. */
+/* A call takes in a rehearsal all the memory that it takes when it is run, and nothing is run. */
 static void rehearsals_take_all_scratch(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A plugin for plugin_test: SOME_ABI says what it claims to be; without SOME_SYMBOL it is none. */
+/* Builds a plugin for plugin_test: SOME_ABI is its claim; without SOME_SYMBOL it is none. */
 #include "worker/backend/plugin.h"
 
 #ifdef SOME_SYMBOL

@@ -309,7 +309,7 @@ struct hsp_backend *standin_open(const struct hsp_fake_opts *f, const struct hsp
     struct hsp_backend *b;
     struct hsp_err err;
     struct hsp_fake_opts all = f != NULL ? *f : (struct hsp_fake_opts){.seed = 0};
-    all.seed += hsp_test_seed() << 16; /* whatever the test draws itself */
+    all.seed += hsp_test_seed() << 16; /* beside the test's own draws */
     hsp_fake_reset(&all);
     assert_ok(hsp_backend_cuda_open(0, o, &b, &err), &err);
     return b;

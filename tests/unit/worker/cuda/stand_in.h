@@ -1,5 +1,5 @@
-/* Kernels that stand in for the real ones where the host side of the CUDA backend is tested: plain C,
- * so that the tests need no C++ compiler. Elements are fp32.
+/* Kernels that stand in for the real ones where the host side of the CUDA backend is tested: plain
+ * C, so that the tests need no C++ compiler. Elements are fp32.
  *
  *   add    out = a + b
  *   gelu   out = in, by way of scratch as large as in: two launches

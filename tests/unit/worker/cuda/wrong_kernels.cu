@@ -18,7 +18,7 @@ __global__ void reverse_blocks(const float *x, float *y, int n)
     }
 }
 
-/* Every warp function, against what it means. */
+/* Every warp function, against its meaning. */
 __global__ void warp_functions(int *ret)
 {
     int lane = (int)threadIdx.x, bad = 0;

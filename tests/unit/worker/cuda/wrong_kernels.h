@@ -1,4 +1,4 @@
-/* Runs the kernels of wrong_kernels.cu: NULL, or what the emulation found wrong. */
+/* Runs the kernels of wrong_kernels.cu: NULL, or the fault that the emulation found. */
 #ifndef HSP_WRONG_KERNELS_H
 #define HSP_WRONG_KERNELS_H
 #ifdef __cplusplus

@@ -17,21 +17,21 @@ struct world {
     struct hsp_data_cache *cache;
 };
 
-/* The cache's clock: what it looks at when it opens files, so it also counts that. */
+/* The cache's clock: the cache looks at it when it opens files, so it also counts that. */
 static atomic_uint n_opened;
 static atomic_llong seconds_later; /* than the system's clock */
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t change;
-    atomic_bool on; /* who opens files hangs */
+    atomic_bool on; /* opening a file hangs */
     uint32_t n;     /* hanging */
 } hang = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
 
 static int64_t clock_ns(void)
 {
     struct timespec t;
-    n_opened++; /* before it hangs: who is freed may come back in a later test */
+    n_opened++; /* before it hangs: a freed thread may come back in a later test */
     if (hang.on) {
         (void)pthread_mutex_lock(&hang.lock);
         uint32_t n = ++hang.n;
@@ -64,7 +64,7 @@ static int setup(void **state)
     assert_non_null(w->cache);
     (void)snprintf(w->path, sizeof w->path, "%s/text", w->dir);
     put_file(w->path, "in the beginning");
-    (void)alarm(60); /* who waits for files is to be seen */
+    (void)alarm(60); /* a test that waits for files is to be seen */
     *state = w;
     return 0;
 }
@@ -141,8 +141,8 @@ static void unchanged_files_are_read_once(void **state)
     assert_int_equal(n_opened, 1);
 }
 
-/* Of the same size and in the same second, in place or exchanged: read again. Who holds the old one
- * keeps it. */
+/* Of the same size and in the same second, in place or exchanged: read again. A holder of the old
+ * one keeps it. */
 static void changed_files_are_read_again(void **state)
 {
     struct world *w = *state;
@@ -208,8 +208,8 @@ static void files_just_changed_are_read_again(void **state)
     (void)hsp_data_cache_put(w->cache, d);
 }
 
-/* The same with real changes: in place, as fast as they can be made, most of them within one tick of
- * the kernel's clock. */
+/* The same with real changes: in place, as fast as they can be made, most of them within one tick
+ * of the kernel's clock. */
 static void no_change_is_missed(void **state)
 {
     struct world *w = *state;
@@ -227,12 +227,12 @@ static void no_change_is_missed(void **state)
     }
 }
 
-/* Who waits no more takes nothing away from who asks next. */
+/* A caller that gives up takes nothing away from the next one. */
 static void a_reading_goes_on_without_those_who_waited(void **state)
 {
     struct world *w = *state;
     for (int i = 0; i < 2; i++) {
-        enum hsp_status st = ask_any(w, w->path); /* it may have been read by now */
+        enum hsp_status st = ask_any(w, w->path); /* maybe read by now */
         assert_true(st == HSP_OK || st == HSP_ECANCELED);
     }
     const struct hsp_held_data *a = get(w, w->path);
@@ -240,7 +240,7 @@ static void a_reading_goes_on_without_those_who_waited(void **state)
     (void)hsp_data_cache_put(w->cache, a);
 }
 
-/* A pipe is no data file, with or without somebody who writes to it. */
+/* A pipe is no data file, with or without a writer. */
 static void a_pipe_is_refused(void **state)
 {
     struct world *w = *state;
@@ -282,7 +282,7 @@ static void hang_one(struct world *w, uint32_t n)
     hang.on = false;
 }
 
-/* What hangs holds up nobody who wants something else, and nobody who wants the same waits for ever. */
+/* A reading that hangs holds up no wish for something else, and no caller waits for ever. */
 static void a_reading_that_hangs_is_left_behind(void **state)
 {
     struct world *w = *state;
@@ -294,7 +294,7 @@ static void a_reading_that_hangs_is_left_behind(void **state)
     const struct hsp_held_data *a = get(w, other);
     assert_memory_equal(a->set.file[0].all.data, "and it was so", 13);
     free_hung();
-    const struct hsp_held_data *b = get(w, other); /* what came late has changed nothing */
+    const struct hsp_held_data *b = get(w, other); /* the late data have changed nothing */
     assert_ptr_equal(a, b);
     (void)hsp_data_cache_put(w->cache, a);
     (void)hsp_data_cache_put(w->cache, b);
@@ -346,11 +346,11 @@ static void what_nobody_waits_for_gives_way(void **state)
     const struct hsp_held_data *a = get(w, w->path);
     assert_int_equal(n_opened, 2);
     ask(w, path);
-    hsp_data_cache_drop(w->cache); /* it ends, also with the cache */
+    hsp_data_cache_drop(w->cache); /* the reading ends, also with the cache */
     (void)hsp_data_cache_put(w->cache, a);
 }
 
-/* Nothing stays mapped for those who may never come. */
+/* Nothing stays mapped for callers that may never come. */
 static void what_is_dropped_is_read_again(void **state)
 {
     struct world *w = *state;
@@ -363,7 +363,7 @@ static void what_is_dropped_is_read_again(void **state)
     assert_int_equal(n_opened, 2);
 }
 
-/* What was compared with one vocabulary says nothing of a smaller one. */
+/* A comparison with one vocabulary says nothing of a smaller one. */
 static void a_smaller_vocabulary_is_compared(void **state)
 {
     struct world *w = *state;
@@ -391,7 +391,7 @@ static void set_mtime(const char *path, int64_t s)
     assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
 }
 
-/* Size or time of any of them, each of which may go back to what it was; and nothing else. */
+/* Size or time of any of them, each of which may go back to the old value; and nothing else. */
 static void a_change_is_seen_at_the_next_look(void **state)
 {
     struct world *w = *state;
@@ -425,7 +425,7 @@ static void a_change_is_seen_at_the_next_look(void **state)
     set_mtime(w->path, 1000);
     assert_int_equal(chmod(w->path, 0400), 0);
     assert_ok(look(watch, &err), &err);
-    assert_int_equal(rename(w->path, away), 0); /* what is open stays what it is */
+    assert_int_equal(rename(w->path, away), 0); /* open files stay the same */
     put_file(w->path, "another");
     assert_ok(look(watch, &err), &err);
     assert_null(hsp_data_watch_end(watch));

@@ -185,7 +185,7 @@ static void shards_are_one_stream(void **state)
     free(dir);
 }
 
-/* Longer than what is read at a time: one digest, and every token is compared, those at the borders
+/* Longer than a single read: one digest, and every token is compared, those at the borders
  * too. */
 static void long_files_are_read_in_parts(void **state)
 {
@@ -403,7 +403,7 @@ static void tokens_outside_the_vocabulary(void **state)
     free(dir);
 }
 
-/* What is loaded of the window of @n tokens at @at, and of its right half alone. */
+/* The loaded part of the window of @n tokens at @at, and of its right half alone. */
 static void load_window(const struct hsp_dataset *t, const struct hsp_data_bind *data,
                         enum hsp_load what, uint64_t at, int32_t *ret)
 {

@@ -1,4 +1,4 @@
-/* Headers of tokenised data sets: what they say, and every way in which they lie. */
+/* Tests headers of tokenised data sets: their fields, and every way in which they lie. */
 #include "tests/lib/testlib.h"
 
 #include "proto/base/hash.h"

@@ -23,8 +23,8 @@ static int load(void **state)
     return fake != NULL ? 0 : -1;
 }
 
-/* CUDA counts them in another order; device 1 is a CPU, device 3 a part of a GPU, device 4 the GPU of device 0
- * again. */
+/* CUDA counts them in another order; device 1 is a CPU, device 3 a part of a GPU, device 4 the GPU
+ * of device 0 again. */
 static const struct hsp_gpu_wanted wanted[] = {{true, "GPU-fake-2", "0000:3d:00.0"},
                                                {.gpu = false},
                                                {true, "GPU-fake-0", ""},

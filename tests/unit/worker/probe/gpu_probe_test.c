@@ -1,4 +1,4 @@
-/* A GPU is asked by another process: its answer, its reason, its silence. */
+/* Tests a process that asks a GPU: its answer, its reason, its silence. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What an executor's environment tells NCCL of the network. */
+/* Tests the words of an executor's environment to NCCL on the network. */
 #include "worker/probe/nccl_env.h"
 
 #include <stdio.h>
@@ -105,7 +105,7 @@ static void files_of_nccl_come_between(void **state)
                         "NCCL_IB_HCA =mlx5_0");
     assert_ok(hsp_nccl_env_make(&o, arena, &all, &told, &err), &err);
     for (size_t i = 0; all[i] != NULL; i++) {
-        assert_true(strncmp(all[i], "PATH=", 5) != 0); /* it is NCCL's file */
+        assert_true(strncmp(all[i], "PATH=", 5) != 0); /* in NCCL's file */
     }
 }
 

@@ -1,5 +1,5 @@
-/* NCCL's rules for names, which networks are trusted, what stays on this host; and what the kernel
- * shows. */
+/* Tests NCCL's rules for names, trusted networks, traffic that stays on this host; and the kernel's
+ * answers. */
 #include "worker/probe/nccl_place.h"
 #include "worker/probe/nccl_trust.h"
 
@@ -298,7 +298,7 @@ static void what_is_not_known(void **state)
     assert_non_null(strstr(why, "NCCL_COMM_ID is 192.0.2.1:99"));
 }
 
-/* Only RDMA devices could carry off what ranks of one host say. */
+/* Only RDMA devices could carry off messages between ranks of one host. */
 static void what_stays_on_this_host(void **state)
 {
     struct hsp_host_net h;
@@ -413,7 +413,8 @@ static void devices_as_the_kernel_shows_them(void **state)
     assert_non_null(strstr(why, "too many to look at"));
 }
 
-/* What the kernel does not show, here because of too many links, is not taken for nothing. */
+/* Links that the kernel does not show, here because they are too many, are not taken for
+ * nothing. */
 static void what_cannot_be_read_is_not_trusted(void **state)
 {
     char why[HSP_NCCL_WHY], path[512];

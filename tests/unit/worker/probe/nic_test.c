@@ -1,4 +1,4 @@
-/* The card with an address, in a folder that looks as the kernel's. */
+/* Finds the card with an address, in a folder that looks as the kernel's. */
 #include "worker/probe/nic.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* nvml_abi.h takes libnvidia-ml.so.1 for what the nvml.h of this machine says it is. */
+/* Compares nvml_abi.h with the nvml.h of this machine. */
 #if __has_include(<nvml.h>)
 #include <nvml.h>
 #define HAVE_NVML_H 1

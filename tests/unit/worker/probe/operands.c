@@ -32,7 +32,8 @@ static size_t count(const struct hsp_array *a)
     return n;
 }
 
-/* What is wrong with an input; NULL: nothing. @made: by a call before this one, so its size is not known. */
+/* The fault of an input; NULL: none. @made: by a call before this one, so its size is not
+ * known. */
 static const char *look(const struct hsp_array *a, bool made)
 {
     size_t n = count(a), zeros = 0;
@@ -113,7 +114,7 @@ struct operands *operands_open(struct hsp_backend *cpu)
     if (o == NULL) {
         abort();
     }
-    o->base = *cpu; /* what is not below needs nothing of it */
+    o->base = *cpu; /* the functions not below need nothing of it */
     o->base.run = run;
     o->base.mark = mark;
     o->base.seconds = seconds;

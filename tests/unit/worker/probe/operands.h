@@ -1,8 +1,9 @@
-/* A processor that looks at what it is given to compute with: whether a probe's operands look like those of training.
+/* Plays a processor that looks at its operands: whether a probe's numbers look like those of
+ * training.
  *
  * Looked at are the inputs of every call: finite numbers, none subnormal, none above 1 (statistics:
- * 100), hardly any zero, about as large as uniform ones are, and no two inputs alike. It has a
- * clock, as a device. */
+ * 100), hardly any zero, about as large as uniform ones are, and no two inputs alike. The processor
+ * has a clock, as a device. */
 #ifndef HSP_OPERANDS_H
 #define HSP_OPERANDS_H
 #include "worker/backend/backend.h"

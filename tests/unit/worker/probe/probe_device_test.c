@@ -1,5 +1,5 @@
-/* What a device can do: the line through times of products, figures of a device that works late, and the line of JSON
- * they travel in. */
+/* Tests the figures of a device: the line through times of products, figures of a device that works
+ * late, and the line of JSON they travel in. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -33,7 +33,8 @@ static void times_on_a_line_are_found(void **state)
     assert_true(fixed >= 0 && fixed < 1e-11);
 }
 
-/* Larger products that are slower have no fixed part; those of one time reach what the largest does. */
+/* Larger products that are slower have no fixed part; those of one time reach the rate of the
+ * largest. */
 static void times_that_are_on_no_line(void **state)
 {
     (void)state;
@@ -98,7 +99,8 @@ static void parts_are_of_this_world(const struct hsp_probe *p, bool tf32)
     }
 }
 
-/* What is measured is a product of the class it is measured for, on memory that is there, of about the same work. */
+/* Each measured product is of the class it is measured for, on memory that is there, of about
+ * the same work. */
 static void shapes_are_of_their_class(void **state)
 {
     (void)state;
@@ -142,7 +144,8 @@ static void shapes_are_of_their_class(void **state)
     free(mem);
 }
 
-/* Of 1e9 operations in 3 ms, two calls of which 0.5 ms are always there: 5e11 a second, half of 1e12. */
+/* Of 1e9 operations in 3 ms, two calls of which 0.5 ms are always there: 5e11 a second, half of
+ * 1e12. */
 static void parts_are_without_the_fixed_part(void **state)
 {
     (void)state;
@@ -191,8 +194,8 @@ static void operands_are_numbers_of_their_type(void **state)
     free(o);
 }
 
-/* A device that reaches 1e12 a second for 0.4 s of each type of numbers, and then in every fifth batch; else 0.8e12. It
- * computes nothing. */
+/* A device that reaches 1e12 a second for 0.4 s of each type of numbers, and then in every fifth
+ * batch; else 0.8e12. The device computes nothing. */
 struct hot {
     struct hsp_backend base; /* first */
     double clock_s, busy_s[HSP_N_DTYPES], mark_s[HSP_MAX_MARKS];
@@ -274,7 +277,8 @@ static double number(enum hsp_dtype t, const uint8_t *at, size_t i)
     return (double)f;
 }
 
-/* Uniform: mean, variance, range; the same in any length; after a period again; others for another array. */
+/* Uniform: mean, variance, range; the same in any length; after a period again; others for another
+ * array. */
 static void numbers_are_uniform(void **state)
 {
     (void)state;

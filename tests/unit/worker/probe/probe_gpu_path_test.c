@@ -1,5 +1,5 @@
-/* Paths between GPUs: their figures between devices that work late, the line of JSON they travel
- * in, and where they stand among those of a node. */
+/* Tests paths between GPUs: their figures between devices that work late, the line of JSON they
+ * travel in, and where they stand among those of a node. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* A link between two threads: both ends get figures, of this world; an abort ends both. And a link that is
- * played, with the peer at its other end and the clock: the figures are the link's, and what goes over it is
- * known. */
+/* Tests a link between two threads: both ends get figures, of this world; an abort ends both. And a
+ * link that is played, with the peer at its other end and the clock: the figures are the link's,
+ * and its traffic is known. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -72,21 +72,22 @@ static void an_abort_ends_it(void **state)
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 
-/* The end that is tested is @base; the other one is played. Exactly one of its sides speaks at a time. */
+/* The end that is tested is @base; the other one is played. Exactly one of its sides speaks at a
+ * time. */
 static struct link {
     struct hsp_comm base;
     double latency_s, bytes_per_s;
     double late_s[2];   /* every fifth ping takes so much longer, and the one behind it */
     uint32_t slow_from; /* the n-th message and those behind it take twice as long, 0: none */
     const uint64_t
-        *says; /* what the peer announces in its turn, 0 the last; NULL: nothing but that */
+        *says; /* the peer's announcements in its turn, 0 the last; NULL: nothing but that */
     uint32_t breaks_at; /* which operation fails, 0: none */
     /* so far */
     bool on;
     double now_s;
     uint32_t n_ops, n_asked, n_sizes, n_said, n_answered;
     uint64_t size[32], announced;
-    bool answering; /* it is the turn of the peer */
+    bool answering; /* the turn of the peer */
 } l;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
@@ -129,7 +130,7 @@ static enum hsp_status play_send(struct hsp_comm *c, uint32_t peer, uint32_t cha
     return HSP_OK;
 }
 
-/* What comes: in our turn answers, in the peer's its pings and messages. */
+/* The next bytes: in our turn answers, in the peer's its pings and messages. */
 static enum hsp_status play_recv(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
                                  size_t bytes, struct hsp_err *err)
 {
@@ -198,7 +199,8 @@ static void the_figures_are_those_of_the_link(void **state)
     }
 }
 
-/* What is on its way for less than a round trip is lost in it: half of the time is taken for the bytes. */
+/* Bytes under way for less than a round trip are lost in it: half of the time is taken for the
+ * bytes. */
 static void a_rate_that_the_latency_hides_is_not_made_up(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
-/* What an agent measures at its start: figures of a sane size, scaled as speed says. */
+/* Tests the measurements of an agent at its start: figures of a sane size, scaled as speed says. */
 #include "tests/lib/testlib.h"
 #include "tests/unit/worker/probe/operands.h"
 #include "worker/probe/probe.h"
 
-/* The processor a probe opens, or one that looks at what it is given. */
+/* The processor a probe opens, or one that looks at its operands. */
 static bool looking;
 static struct operands *looks;
 

@@ -1,4 +1,4 @@
-/* Which listeners answer: one that listens, one that is gone, one that answers nothing. */
+/* Tests which listeners answer: one that listens, one that is gone, one that answers nothing. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { FULL = 8 };
 
-/* A port whose queue is full: the kernel drops calls. @ret: what fills it. */
+/* A port whose queue is full: the kernel drops calls. @ret: the calls that fill it. */
 static int deaf_port(char address[64], int ret[FULL])
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -50,7 +50,7 @@ static void each_as_it_is(void **state)
     assert_int_equal(answer[2], HSP_REACH_NO);
     assert_int_equal(answer[3], HSP_REACH_REFUSED);
     assert_int_equal(answer[4], HSP_REACH_YES);
-    hsp_reach(address, 2, UINT32_MAX, answer); /* it returns when all is known */
+    hsp_reach(address, 2, UINT32_MAX, answer); /* returns when all is known */
     assert_int_equal(answer[1], HSP_REACH_REFUSED);
     hsp_reach(address, 0, 300, answer);
     for (int i = 0; i < FULL; i++) {

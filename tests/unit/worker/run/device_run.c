@@ -50,7 +50,7 @@ void hsp_devicerun_assert_used(void)
     assert_true(n_replayed > 0 && n_sums > 0);
 }
 
-/* What a run has left, in one piece: metrics without their times, gradients, model. */
+/* The results of a run, in one piece: metrics without their times, gradients, model. */
 struct left {
     uint8_t *data[3];
     size_t len[3];

@@ -1,4 +1,4 @@
-/* Documents as samples: every plan, and every way to pack them, computes the same losses. */
+/* Tests documents as samples: every plan, and every way to pack them, computes the same losses. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -169,7 +169,8 @@ static void every_plan_has_one_curve(void **state)
     free(dir);
 }
 
-/* Plans that have nothing in common but their ranks, with state that is sharded over all of them. */
+/* Plans that have nothing in common but their ranks, with state that is sharded over all of
+ * them. */
 static const char POOL[] =
     "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
     "  - max_length: 28\n"

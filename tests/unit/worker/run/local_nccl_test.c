@@ -1,5 +1,5 @@
-/* Whole runs of plans whose ranks have GPUs, or some of them: what goes by NCCL and what is staged through the host
- * computes the numbers of CPUs, to the bit. */
+/* Tests whole runs of plans whose ranks have GPUs, or some of them: messages by NCCL and through
+ * the host compute the numbers of CPUs, to the bit. */
 #include <stdio.h>
 
 #include "daemon/graph/graph_build.h"

@@ -1,4 +1,4 @@
-/* --device: names, and what a machine without a GPU says. */
+/* Tests --device: names, and the answers of a machine without a GPU. */
 #include <string.h>
 
 #include "proto/base/size.h"

@@ -102,7 +102,7 @@ static const struct {
 };
 enum { N_PLANS = sizeof(PLANS) / sizeof(PLANS[0]) };
 
-/* What else gives both queues of a device work at once. */
+/* Other plans that give both queues of a device work at once. */
 static const struct {
     const char *name, *plan;
 } MORE[] = {
@@ -156,7 +156,7 @@ static void compile(const struct hsp_graph *g, const char *plan, const struct hs
     assert_ok(hsp_compile(g, p, t, a, ret, &err), &err);
 }
 
-/* What is done to the sharded programs before they are written. */
+/* The damage done to the sharded programs before they are written. */
 typedef void (*damage_fn)(struct hsp_program_file *f);
 
 /* A program file of a plan, to run or with the unsharded program beside it; returns its path. */
@@ -456,10 +456,11 @@ static void runs_have_one_curve(void **state)
     free(dir);
 }
 
-/* Training in bf16 against training in fp32. At step 0 all differences are roundings: each logit is off by
- * up to half a step of 2^-8, without a common sign, so their mean over tokens stays below that; gradients
- * as in --verify. Later the two runs are as far apart as two bf16 runs with other sums are, which is
- * what rounding makes of a curve; a mistake in a gradient or an update makes more. */
+/* Training in bf16 against training in fp32. At step 0 all differences are roundings: each logit is
+ * off by up to half a step of 2^-8, without a common sign, so their mean over tokens stays below
+ * that; gradients as in --verify. Later the two runs are as far apart as two bf16 runs with other
+ * sums are, by rounding alone; a mistake in a gradient or an update makes
+ * more. */
 static void bf16_trains_like_fp32(void **state)
 {
     (void)state;
@@ -522,7 +523,8 @@ static void buckets_give_the_same_bits(void **state)
     free(dir);
 }
 
-/* What the backend of a rank has taken, by rank: for fp32 copies of operands, and the most it was asked for. */
+/* The memory that the backend of a rank has taken, by rank: for fp32 copies of operands, and the
+ * most it was asked for. */
 static struct taken {
     struct hsp_backend *b;
     size_t wide, now, most;
@@ -643,7 +645,7 @@ static void ranks_take_what_is_planned(void **state)
     free(dir);
 }
 
-/* What the host gives and a device does later comes to the same bits. */
+/* Work that the host gives and a device does later comes to the same bits. */
 static void devices_give_the_same_bits(void **state)
 {
     (void)state;

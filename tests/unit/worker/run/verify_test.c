@@ -1,5 +1,5 @@
-/* What --verify finds: the job's templates at small extents agree with one device, and a mistake put
- * into any table of parts, in training, in validation or before the step, is found. */
+/* Tests the findings of --verify: the job's templates at small extents agree with one device, and a
+ * mistake put into any table of parts, in training, in validation or before the step, is found. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ static void make(struct made *x, const struct hsp_model_spec *m, uint32_t batch,
     assert_ok(hsp_graph_build(m, &x->g, &err), &err);
     assert_ok(hsp_plan_parse(plan, strlen(plan), "plan", batch, x->arena, &p, &err), &err);
     assert_ok(hsp_compile_small(x->g, p, &t, x->arena, &x->f, &small, &err), &err);
-    for (uint32_t r = 0; r < x->f.n; r++) { /* of its own: what is damaged in one stays in it */
+    for (uint32_t r = 0; r < x->f.n; r++) { /* of its own: damage in one stays in it */
         struct hsp_template *own = &x->f.programs[r].tpl;
         own->instrs = hsp_arena_memdup(x->arena, own->instrs, own->n_instrs * sizeof *own->instrs);
         assert_non_null(own->instrs);
@@ -103,7 +103,8 @@ static enum hsp_status verify(const struct made *x, const char *dir, uint64_t st
     return hsp_verify_file(&o, err);
 }
 
-/* 24 layers of hidden 2048 with a vocabulary of 50257 and 4096 positions: seconds, and megabytes. */
+/* 24 layers of hidden 2048 with a vocabulary of 50257 and 4096 positions: seconds, and
+ * megabytes. */
 static void test_a_large_model(void **state)
 {
     (void)state;
@@ -143,8 +144,9 @@ static void same_box(const struct hsp_box *a, const struct hsp_box *b, bool *ret
            memcmp(a->hi, b->hi, sizeof a->hi) == 0;
 }
 
-/* True: what Reshard @k of @p makes can be seen in the losses. Not when the rank only sends, nor for the bias
- * of keys: it adds the same to all scores of a query, and softmax takes it out again. */
+/* True: the output of Reshard @k of @p can be seen in the losses. Not when the rank only sends, nor
+ * for the bias of keys: it adds the same to all scores of a query, and softmax takes it out
+ * again. */
 static bool is_seen(const struct hsp_program *p, uint32_t k)
 {
     for (uint32_t i = 0; i < p->tpl.n_instrs; i++) {
@@ -253,7 +255,8 @@ static void wrong_parts(const struct hsp_model_spec *model, const char *plan, co
     free(dir);
 }
 
-/* Sequences of one token: the gradient of a query is 0 in truth, and rounding noise here and there. */
+/* Sequences of one token: the gradient of a query is 0 in truth, and rounding noise here and
+ * there. */
 static void test_noise_is_no_difference(void **state)
 {
     (void)state;
@@ -285,7 +288,7 @@ static void test_wrong_parts(void **state)
     wrong_parts(&MODEL, STAGES, "stages", 2);
 }
 
-/* ---- what only validation, only the step's tensors without a batch, only Pre would show ---- */
+/* ---- mistakes that only validation, the step's tensors without a batch, or Pre would show ---- */
 
 static void reseal(struct hsp_program *p)
 {
@@ -318,8 +321,8 @@ static void found(struct made *x, const char *dir, uint32_t r, const char *what)
     done(x);
 }
 
-/* Gradients of a tied table are added inside of the tensor group for each micro-batch, and over the groups after
- * the last. */
+/* Gradients of a tied table are added inside of the tensor group for each micro-batch, and over the
+ * groups after the last. */
 static void test_sums_in_two_steps(void **state)
 {
     (void)state;
@@ -380,7 +383,7 @@ static void test_each_kind_of_value(void **state)
     free(dir);
 }
 
-/* Of bf16 programs mistakes are found whatever their size: they are compared in fp32, too. */
+/* Of bf16 programs mistakes of any size are found: they are compared in fp32, too. */
 static void test_bf16(void **state)
 {
     (void)state;
@@ -410,7 +413,7 @@ static void test_bf16(void **state)
     free(dir);
 }
 
-/* Numbers of the vote: what is no number on one side only differs. */
+/* Numbers of the vote: a value that is no number on one side only differs. */
 static void test_numbers(void **state)
 {
     (void)state;
