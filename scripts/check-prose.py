@@ -5,7 +5,8 @@
 
 Prose is the text of READMEs and man pages, and the comments of C, CUDA, Python and shell sources,
 make files, YAML files and systemd units. Code blocks, `code`, "quoted text" and URLs are no prose.
-A room is a folder of scripts/rooms.txt, a folder of tests/, or a folder at the top.
+A room is a folder of scripts/rooms.txt, a folder of tests/ (of tests/unit/ those of its sides, such
+as tests/unit/proto/base), or a folder at the top.
 
  1. At most 3 of the words "what", "who", "whoever" and "whatever" per 1,000 words, since they head
     clauses that stand in the place of a noun. Headings of tables are exempt. Example: "what a rank
@@ -323,14 +324,16 @@ def listed(path):
 
 
 def room_of(path, rooms):
-    """proto/base/x/y.c -> proto/base; tests/unit/x/y.c -> tests/unit; README.md -> the top."""
+    """proto/base/x/y.c -> proto/base; tests/unit/proto/base/x/y.c -> tests/unit/proto/base;
+    tests/lib/x/y.c -> tests/lib; README.md -> the top."""
     folder = os.path.dirname(path)
     while folder and folder not in rooms:
         folder = os.path.dirname(folder)
     if folder:
         return folder
     parts = path.split("/")[:-1]
-    return "/".join(parts[:2 if parts[:1] == ["tests"] else 1]) or "top"
+    depth = 4 if parts[:2] == ["tests", "unit"] else 2 if parts[:1] == ["tests"] else 1
+    return "/".join(parts[:depth]) or "top"
 
 
 def files_of(root):

@@ -103,7 +103,7 @@ class Tree(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = folder.name
         self.write("scripts/rooms.txt", "proto/base\n")
-        self.write("scripts/prose-passing.txt", "proto/base\ntests/unit\n")
+        self.write("scripts/prose-passing.txt", "proto/base\ntests/unit/a\n")
         self.write("proto/base/str.c", "/* Copies a row. */\n")
         self.write("tests/unit/a/b.py", "# Copies a row.\n")
         self.write("conf/README.md", "What, who and what.\n")
@@ -127,10 +127,15 @@ class Tree(unittest.TestCase):
         self.assertIn("prose: 2 of 3 rooms pass, 2 must", text)
 
     def test_a_listed_room_must_pass(self):
-        self.write("tests/unit/c/d.c", "/* Copies a row.\n * What is it, and who? */\n")
+        self.write("tests/unit/a/d.c", "/* Copies a row.\n * What is it, and who? */\n")
         status, text = self.check()
         self.assertEqual(status, 1)
-        self.assertIn("tests/unit/c/d.c:2: a clause headed by what or who: ", text)
+        self.assertIn("tests/unit/a/d.c:2: a clause headed by what or who: ", text)
+
+    def test_a_room_of_unit_tests_is_a_folder_of_its_side(self):
+        self.write("tests/unit/daemon/plan/x/d.c", "/* Copies a row. */\n")
+        self.write("tests/lib/x/d.c", "/* Copies a row. */\n")
+        self.assertRegex(self.check()[1], r"(?m)^tests/lib +passes[^|]*^tests/unit/daemon/plan +passes")
 
     def test_a_listed_room_has_no_long_line(self):
         self.write("proto/base/str.h", f"/* {LONG} */\n")
