@@ -172,7 +172,7 @@ static const struct hsp_cfg_field table[] = {
       .help = "higher is served first"),
     F("recovery.copies", U32, copies, .dflt = "2", .min = 1, .max = HSP_COPIES_MAX,
       .help = "nodes that hold each piece of the training state"),
-    F("recovery.every", STR, every, .dflt = "1",
+    F("recovery.every", STR, every, .dflt = "auto",
       .help = "steps between versions of the state that are sealed and copied to other nodes; a "
               "loss costs fewer than twice as many. 1: a loss costs no step; auto: as few as "
               "overhead and max_recompute allow"),
@@ -465,6 +465,27 @@ struct source {
     bool submitted;
 };
 
+/* Jobs that an older hspmdd took keep its default. */
+static bool is_older(const struct source *from)
+{
+    const size_t n = sizeof(HSP_JOB_DEFAULTS) - 1;
+    return !from->submitted &&
+           (from->len < n || memcmp(from->text + from->len - n, HSP_JOB_DEFAULTS, n) != 0);
+}
+
+static enum hsp_status load(const struct source *from, const struct hsp_yaml *root,
+                            struct hsp_arena *arena, struct raw *ret, struct hsp_err *err)
+{
+    bool set[HSP_ARRAY_LEN(table)];
+    enum hsp_status st = hsp_fields_load(table, HSP_ARRAY_LEN(table), root, arena, ret, set, err);
+    for (size_t i = 0; st == HSP_OK && i < HSP_ARRAY_LEN(table); i++) {
+        if (table[i].offset == offsetof(struct raw, every) && !set[i] && is_older(from)) {
+            ret->every = "1";
+        }
+    }
+    return st;
+}
+
 static enum hsp_status parse(const struct source *from, struct hsp_arena *arena,
                              const struct hsp_job_spec **ret, struct hsp_err *err)
 {
@@ -478,7 +499,7 @@ static enum hsp_status parse(const struct source *from, struct hsp_arena *arena,
     if (raw == NULL || job == NULL) {
         return hsp_err_nomem(err, "job file %s", from->file);
     }
-    st = hsp_fields_load(table, HSP_ARRAY_LEN(table), root, arena, raw, NULL, err);
+    st = load(from, root, arena, raw, err);
     st = st == HSP_OK ? check_name(raw, from->submitted, root, err) : st;
     st = st == HSP_OK ? check_model(raw, root, err) : st;
     st = st == HSP_OK ? check_data(raw, root, err) : st;

@@ -41,8 +41,12 @@ struct hsp_job_spec {
 enum hsp_status hsp_job_parse(const char *text, size_t len, const char *file,
                               struct hsp_arena *arena, const struct hsp_job_spec **ret,
                               struct hsp_err *err);
+/* Ends the text of a job that hspmdd keeps: what the text does not say has the defaults of this
+ * version. An hspmdd before it took `recovery.every: 1`, and kept the text as it was sent. */
+#define HSP_JOB_DEFAULTS "\n# hspmdd: recovery.every is auto where it is not said\n"
+
 /* The same of a text that hspmdd took before: a job whose name is a number is refused only when it
- * is submitted. */
+ * is submitted, and where HSP_JOB_DEFAULTS does not end the text `recovery.every` is 1. */
 enum hsp_status hsp_job_parse_stored(const char *text, size_t len, const char *file,
                                      struct hsp_arena *arena, const struct hsp_job_spec **ret,
                                      struct hsp_err *err);

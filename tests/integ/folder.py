@@ -128,10 +128,11 @@ def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
     job["train"].update(steps=300, global_batch=16)
+    job["recovery"] = {"every": 1}
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
     too_small(claim, write_job(claim, job, "small", text))
     # no keeper changes the layout
-    alone = dict(job, train=dict(job["train"], steps=3000), recovery={"copies": 1})
+    alone = dict(job, train=dict(job["train"], steps=3000), recovery={"copies": 1, "every": 1})
     one_layout_only(claim, write_job(claim, alone, "small", text))
     with Cluster(claim) as c:
         c.start_workers([0.5, 0.5, 0.5])

@@ -116,6 +116,7 @@ def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
     job["train"].update(steps=500, global_batch=8)
+    job["recovery"] = {"every": 1}
     job["checkpoint"].update(every_steps=2, keep=16)
     calm = dict(job, train=dict(job["train"], steps=10), checkpoint=dict(job["checkpoint"], every_steps=0))
     endless = dict(job, train=dict(job["train"], steps=1000000), checkpoint=dict(job["checkpoint"], every_steps=0))

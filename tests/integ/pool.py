@@ -60,6 +60,7 @@ def own_job():
     job["model"].update(hidden=16, sequence=LENGTHS[-1])
     job["train"].update(steps=STEPS, global_batch=8)
     job["checkpoint"] = {"every_steps": EVERY}
+    job["recovery"] = {"every": 1}
     job["data"].update(packing="documents", document_end=10, samples="documents")
     return job
 

@@ -65,6 +65,7 @@ def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
     job["train"].update(steps=120, global_batch=16)
+    job["recovery"] = {"every": 1}
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
     with Cluster(claim) as c:
         c.start_workers([SPEED, SPEED])

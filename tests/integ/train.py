@@ -20,7 +20,8 @@ JOB = {"apiVersion": "hspmd/v1", "name": "small", "data": {"validation_fraction"
        "train": {"steps": STEPS, "global_batch": 16, "dtype": "fp64", "seed": 1, "clip_norm": 1.0,
                  "optimizer": {"name": "adamw", "lr": 3e-3},
                  "schedule": {"name": "constant", "warmup_steps": 10}},
-       "resources": {"min": 1, "max": 4}, "checkpoint": {"every_steps": 0}}
+       "resources": {"min": 1, "max": 4}, "checkpoint": {"every_steps": 0},
+       "recovery": {"every": 1}}  # tests count the steps that a loss costs
 
 
 class Training:

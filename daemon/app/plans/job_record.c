@@ -123,6 +123,20 @@ static enum hsp_status fill_job(struct hsp_job_rec *j, bool stored, uint32_t n_f
     return st != HSP_OK ? st : j->config_json != NULL ? HSP_OK : hsp_err_nomem(err, "a job");
 }
 
+/* @len bytes of @text, which may contain a NUL, to be refused; then @end. NULL: no memory. */
+static char *copy_text(struct hsp_arena *a, const char *text, size_t len, const char *end,
+                       size_t *ret_len)
+{
+    const size_t more = strlen(end);
+    char *p = hsp_arena_alloc(a, len + more + 1);
+    if (p != NULL) {
+        memcpy(p, text, len);
+        memcpy(p + len, end, more + 1);
+        *ret_len = len + more;
+    }
+    return p;
+}
+
 static enum hsp_status make_job(const char *file, const char *text, size_t len, bool stored,
                                 uint32_t n_files, const struct hsp_m_file *files,
                                 struct hsp_job_rec **ret, struct hsp_err *err)
@@ -137,8 +151,7 @@ static enum hsp_status make_job(const char *file, const char *text, size_t len, 
     j->arena = hsp_arena_new(TEXT_CAP);
     if (j->arena != NULL) {
         j->file = hsp_arena_strdup(j->arena, base_name(file));
-        j->text = hsp_arena_memdup(j->arena, text, len); /* a NUL in it is refused later */
-        j->len = len;
+        j->text = copy_text(j->arena, text, len, stored ? "" : HSP_JOB_DEFAULTS, &j->len);
     }
     enum hsp_status st =
         j->templates != NULL && j->arena != NULL && j->file != NULL && j->text != NULL

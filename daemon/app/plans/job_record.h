@@ -22,7 +22,7 @@ struct hsp_job_rec {
     atomic_uint refs;
     struct hsp_arena *arena; /* texts and spec */
     const char *file;        /* name of the job file, for messages */
-    const char *text;        /* as submitted */
+    const char *text;        /* as submitted, with HSP_JOB_DEFAULTS; of an older hspmdd without */
     size_t len;
     uint32_t n_plans; /* annotation files, in the order of the job file */
     struct hsp_plan_text *plans;

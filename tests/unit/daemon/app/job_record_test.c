@@ -101,6 +101,8 @@ static void test_a_job_row_brings_the_job_back(void **state)
     assert_int_equal(row.len, again.len);
     assert_memory_equal(row.data, again.data, row.len);
     assert_int_equal(back->n_plans, 2);
+    assert_int_equal(j->spec->every, 0); /* auto, also of the row */
+    assert_int_equal(back->spec->every, 0);
     assert_string_equal(back->plans[0].name, "one.yaml");
     assert_string_equal(back->plans[1].text, app_dp2);
     (void)hsp_job_rec_unref(back);

@@ -284,16 +284,15 @@ static void a_plan_says_which_losses_it_outlasts(void **state)
         {"", "", "b",
          "\nstate: copies 2; 1 more by keepers, 253.5 KiB in the state folder of each, on nodes "
          "that may "
-         "keep copies (hspmdctl node allow NODE --holder); the loss of a device costs the step "
-         "under "
-         "way, of a node without a keeper all steps: checkpoint.every_steps is 0\n"},
+         "keep copies (hspmdctl node allow NODE --holder); the loss of a device costs the steps "
+         "of up to 60 s, of a node without a keeper all steps: checkpoint.every_steps is 0\n"},
         {"checkpoint: {path: /srv/c, every_steps: 100}\n", "", "a/1",
          "\nstate: each part of the state is on 2 nodes, as copies that ranks keep for each other; "
          "the "
-         "loss of one of them costs the step under way, of more the steps since the last "
+         "loss of one of them costs the steps of up to 60 s, of more the steps since the last "
          "checkpoint, at "
          "most 100\n"},
-        {"recovery: {copies: 1}\n", "", "a/1",
+        {"recovery: {copies: 1, every: 1}\n", "", "a/1",
          "\nstate: copies 1; the loss of a device costs the step under way, of a node all steps: "
          "checkpoint.every_steps is 0\n"},
         {"recovery: {every: 4}\n", "", "a/1",

@@ -179,9 +179,32 @@ static void json_is_a_job_file_and_defaults_hold(void **state)
     assert_int_equal(j->model.dtype, HSP_F32);
     assert_int_equal(j->min, 1);
     assert_int_equal(j->copies, 2);
-    assert_int_equal(j->every, 1);
+    assert_int_equal(j->every, 0); /* auto */
     assert_int_equal(j->annotations.n, 0);
     assert_string_equal(j->init_from, "");
+}
+
+/* A job of an hspmdd whose default was another one keeps that. */
+static void a_kept_text_has_the_defaults_of_its_time(void **state)
+{
+    static const struct {
+        const char *from, *to, *end;
+        uint32_t every;
+    } cases[] = {{"", "", "", 4},
+                 {"every: 4, ", "", "", 1},
+                 {"every: 4, ", "", HSP_JOB_DEFAULTS, 0},
+                 {"every: 4", "every: auto", "", 0},
+                 {"every: 4", "every: 1", HSP_JOB_DEFAULTS, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hsp_err err = {0};
+        const struct hsp_job_spec *j = NULL;
+        char text[4096];
+        const char *base =
+            *cases[i].from != '\0' ? edited(*state, cases[i].from, cases[i].to) : full;
+        (void)snprintf(text, sizeof text, "%s%s", base, cases[i].end);
+        assert_ok(hsp_job_parse_stored(text, strlen(text), "job.yaml", *state, &j, &err), &err);
+        assert_int_equal(j->every, cases[i].every);
+    }
 }
 
 /* Every key has its line in a dump, so two jobs with one dump are the same. */
@@ -360,6 +383,7 @@ HSP_TEST_FILE(job_file_test)
         cmocka_unit_test(messages_name_place_and_reason),
         cmocka_unit_test(ranges_are_kept),
         cmocka_unit_test(json_is_a_job_file_and_defaults_hold),
+        cmocka_unit_test(a_kept_text_has_the_defaults_of_its_time),
         cmocka_unit_test(dump_parses_to_the_same_job),
         cmocka_unit_test(model_keys_as_json),
         cmocka_unit_test(what_it_computes_in),
