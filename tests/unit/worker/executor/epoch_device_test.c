@@ -284,6 +284,37 @@ static void a_cpu_has_its_state_apart(void **state)
     assert_int_equal(atomic_load(&w->env.on_device), 0);
 }
 
+static enum hsp_status (*copy_of)(struct hsp_backend *b, enum hsp_devq q, void *dst,
+                                  const void *src, size_t bytes, struct hsp_err *err);
+static size_t copied;
+
+static enum hsp_status count_copy(struct hsp_backend *b, enum hsp_devq q, void *dst,
+                                  const void *src, size_t bytes, struct hsp_err *err)
+{
+    copied += bytes;
+    return copy_of(b, q, dst, src, bytes, err);
+}
+
+/* The device has one version, and each due version leaves it once. */
+static void a_due_version_leaves_its_only_slot_once(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    take(w);
+    there_and_back(w, 1);
+    assert_in_range(hsp_ghost_tally(w->env.backend).memory, BYTES, 2 * BYTES - 1);
+    copy_of = w->env.backend->copy;
+    w->env.backend->copy = count_copy;
+    for (uint64_t version = 6; version < 9; version++) {
+        copied = 0;
+        w->e.dev.newest.version = version;
+        assert_ok(hsp_epoch_device_save(&w->e, version, &err), &err);
+        assert_int_equal(copied, hsp_segment_area_bytes(w->e.seg[0]));
+    }
+    leave(w);
+}
+
 #define PIECE 4150 /* the files have three: 8192 bytes in front of the area */
 
 /* In an executor a piece has 256 MiB. No copy lies in two of them. */
@@ -667,6 +698,7 @@ static void nothing_waits_for_a_peer_that_is_gone(void **state)
 HSP_TEST_FILE(epoch_device_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_due_version_leaves_its_only_slot_once, setup, teardown),
         cmocka_unit_test_setup_teardown(segments_are_pinned_as_long_as_they_are_used, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(segments_are_pinned_in_pieces, setup, teardown),
