@@ -307,8 +307,8 @@ static void give_way(struct hsp_ex_epoch *e)
     const int64_t now = hsp_clock_ns(), apart = e->copied_ns > 0 ? now - e->copied_ns : 0;
     e->copied_ns = now;
     (void)pthread_mutex_lock(&e->lock);
-    if (data != NULL && apart > 0 && comm->ops->yield != NULL && !e->due.all &&
-        !e->at.hurries && e->armed == 0) {
+    if (data != NULL && apart > 0 && comm->ops->yield != NULL && !e->due.all && !e->at.hurries &&
+        e->armed == 0) {
         comm->ops->yield(comm, data, (uint64_t)(apart < MOST_NS ? apart : MOST_NS) / 2);
     }
     (void)pthread_mutex_unlock(&e->lock);

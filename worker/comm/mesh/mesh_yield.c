@@ -8,7 +8,7 @@
 
 #define NS       UINT64_C(1000000)
 #define YIELD_NS (250 * NS)       /* for a piece at most */
-#define QUIET_NS (5 * NS) /* behind which the other mesh is idle */
+#define QUIET_NS (5 * NS)         /* behind which the other mesh is idle */
 #define LOOK_NS  (NS / 5)         /* between two looks at the other mesh */
 #define REST     ((int)16 << 10)  /* whose confirmation may be delayed: no traffic */
 #define WINDOW   ((int)256 << 10) /* of our own bytes in the kernel, which nobody holds back */
