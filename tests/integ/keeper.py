@@ -60,6 +60,7 @@ def body(claim):
     job["model"].update(layers=2, hidden=32, heads=2, sequence=32)
     job["train"].update(steps=1200, global_batch=8)
     job["resources"] = {"min": 1, "max": 1}
+    job["recovery"] = {"every": 1}
     steps = job["train"]["steps"]
     path = write_job(claim, job, "alone", text)
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
