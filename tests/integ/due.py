@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """A job that seals each fifth version, on two devices, then on one with a keeper: executors and a
-node with all it has die, a node is drained, hspmdd is killed. Steps behind the newest version that was
-sealed are computed again, no more than were announced, with the same losses; a drain costs none.
-Three replicas seal each eighth version: where executors and a node end between two of these, no step
-is computed again."""
+node with all it has die, a node is drained, hspmdd is killed. Steps behind the newest version that
+was sealed are computed again, no more than were announced, with the same losses; a drain costs
+none. Three replicas seal each eighth version: where executors and a node end between two of these,
+no step is computed again."""
 import json
 import os
 import shutil
