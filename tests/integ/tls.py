@@ -43,7 +43,7 @@ def run(w):
     d = w.daemon()
     agents = [w.agent("alpha"), w.agent("beta")]
     until("both are up", lambda: w.up("alpha") and w.up("beta"))
-    t = Training(w, "one-host", 120)
+    t = Training(w, "one-host", 400)
     one_host, job = t.end()["loss"], t.status()["id"]
     check(links(w, job) == {("data", "shm"), ("state", "shm")}, "one host: %r" % links(w, job))
     leave(*agents)
@@ -51,7 +51,7 @@ def run(w):
     agents = [w.agent("alpha", more=TCP), w.agent("beta", more=TCP)]
     until("both are up again", lambda: w.up("alpha") and w.up("beta"))
     shown(w, "data plane: tls between hosts, NCCL within hosts only\n", "tls")
-    t = Training(w, "encrypted", 120)
+    t = Training(w, "encrypted", 400)  # gamma measures its device meanwhile
     t.reach(20)
     check(t.status()["data_plane"] == "tls", "of the job, too")
     agents.append(w.agent("gamma", more=TCP))  # state moves there

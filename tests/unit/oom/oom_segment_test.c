@@ -101,6 +101,7 @@ static enum hsp_status make_twice(void *ctx, struct hsp_buf *out, struct hsp_err
     if (st == HSP_OK) {
         hsp_buf_printf(out, "%u %zu\n", hsp_segment_n(s), hsp_segment_bytes(s));
     }
+    (void)hsp_spare_bytes(dir);
     hsp_spare_cut(dir);
     (void)hsp_segment_close(s);
     return st;
