@@ -445,8 +445,9 @@ struct hsp_m_prepare {
     bool share_notes;
     uint32_t due_every; /* distance of due versions (worker/executor/due.h); 0: each one */
     double due_overhead, due_recompute_s; /* AUTO: at most so much of the time; seconds of steps */
-    /* Several nodes are homes of each part of the state, and all of the epoch know this field. At a
-     * loss a member seals the version that it computes with (worker/executor/epoch_live.h). */
+    /* Each part of the state is at home on several nodes, and all of the epoch know the use of
+     * that: at a loss a member seals the version that it computes with
+     * (worker/executor/epoch_live.h). */
     bool live;
     /* Recover in the layout that has version `step`: version `keep` of it stays until that is
      * stable, and versions that are neither go at START. False: nothing is said of older ones. */

@@ -27,7 +27,7 @@
 #define HSP_PROTO_NOTES    16 /* notes of steps are shared (worker/executor/step_share.h) */
 #define HSP_PROTO_BUCKETS  17 /* bindings have buckets (proto/program/README.md) */
 #define HSP_PROTO_DUE      17 /* not every version is due (worker/executor/due.h) */
-#define HSP_PROTO_LIVE     18 /* survivors seal their live version (worker/executor/epoch_live.h) */
+#define HSP_PROTO_LIVE     18 /* survivors seal live versions (worker/executor/epoch_live.h) */
 
 struct hsp_protocol {
     uint8_t oldest, newest;

@@ -560,7 +560,8 @@ static void a_step_of_a_job_that_is_not_on_record_is_waited_for(void **state)
     w.app->cluster->n_jobs--;
 }
 
-/* Where few versions are due, a step is reached when it is made, as status shows it; not one of an epoch that is over. */
+/* Where few versions are due, a step is reached when it is made, as status shows it; not one of an
+ * epoch that is over. */
 static void a_step_is_waited_for_until_it_is_made(void **state)
 {
     struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];

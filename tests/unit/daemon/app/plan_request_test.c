@@ -783,7 +783,8 @@ static void test_a_plan_written_by_hand_fits_without_buckets(void **state)
     app_cluster_free(c);
 }
 
-/* Executors of protocol 16 get programs without buckets, so none of a plan with one is laid out for them. */
+/* Executors of protocol 16 get programs without buckets, so none of a plan with one is laid out for
+ * them. */
 static void test_older_members_have_no_buckets(void **state)
 {
     (void)state;

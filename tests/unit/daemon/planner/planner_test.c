@@ -598,8 +598,8 @@ static void copies_count_on_the_nodes_of_the_plan(void **state)
     scene_free(&s);
 }
 
-/* Copies are made of due versions only: one in n, or so many as a part of the time pays for, and one
- * in a while at least. */
+/* Copies are made of due versions only: one in n, or so many as a part of the time pays for, and
+ * one in a while at least. */
 static void copies_of_due_versions_are_priced(void **state)
 {
     (void)state;

@@ -288,7 +288,8 @@ static void the_others_go_on_without_a_full_node(void **state)
     scene_free(&s);
 }
 
-/* What a loss costs, of replicas, of copies, and with fewer replicas than the job is to have copies. */
+/* What a loss costs, of replicas, of copies, and with fewer replicas than the job is to have
+ * copies. */
 static void replicas_cost_less(void **state)
 {
     (void)state;

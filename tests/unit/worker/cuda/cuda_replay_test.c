@@ -89,8 +89,8 @@ static void test_rehearsed(void **state)
     standin_close(b);
 }
 
-/* A refusal of the library in a rehearsal leaves the key to the steps, as one that never came: it may
- * need calls that have run. */
+/* A refusal of the library in a rehearsal leaves the key to the steps, as one that never came: it
+ * may need calls that have run. */
 static void test_rehearsed_in_vain(void **state)
 {
     (void)state;
