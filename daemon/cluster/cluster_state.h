@@ -542,6 +542,7 @@ struct hsp_job {
     uint32_t data_tries; /* pauses so far */
     hsp_msec keep_retry_ms;   /* the same for nodes that could not keep; 0: there are none */
     uint32_t keep_tries;      /* pauses so far */
+    hsp_msec room_retry_ms;   /* no switch of keepers alone before: a folder lacks room */
     uint32_t failures;        /* losses and failed attempts since `stable` grew */
     hsp_msec retry_ms;        /* no attempt and no planning before */
     uint32_t vain;            /* switches in a row that came to nothing (attempt_end.h) */

@@ -162,6 +162,7 @@ static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
     earlier(c, j->switch_retry_ms);
     earlier(c, j->data_retry_ms);
     earlier(c, j->keep_retry_ms);
+    earlier(c, j->room_retry_ms);
     earlier(c, hsp_ci_learnt_due(j));
     earlier(c, j->state_deadline_ms);
     earlier(c, j->claim_ms);

@@ -459,7 +459,7 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
     }
     bool keepers = hsp_ci_wants_keepers(c, j);
     if (keepers && !hsp_ci_keepers_fit(c, j, &why)) {
-        if (!wanted) {
+        if (!wanted && why != NULL) {
             hsp_ci_job_blocked(c, j, "%s: cannot be done: %s", j->cause, why);
         }
         return;

@@ -192,7 +192,7 @@ static bool has_room(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, 
     if (n->folder_free == 0 || bytes <= n->folder_free) {
         return true;
     }
-    j->keep_retry_ms = j->keep_retry_ms != 0 ? j->keep_retry_ms : c->now_ms + RETRY_MS;
+    j->room_retry_ms = c->now_ms + RETRY_MS;
     *ret_why = hsp_ci_printf(c,
                              "the state folder of %s has no room for another %.4g MB, which a "
                              "switch takes: make room there, or mount it with a greater size",
@@ -204,8 +204,13 @@ bool hsp_ci_keepers_fit(struct hsp_cluster *c, struct hsp_job *j, const char **r
 {
     const struct hsp_plan_info *p = &hsp_ci_plan(j, j->cur.plan)->info;
     hsp_device_id next[HSP_MAX_KEEPERS];
+    *ret_why = NULL;
+    if (c->now_ms < j->room_retry_ms) {
+        return false; /* room changes with each heartbeat: no look in between decides */
+    }
     uint32_t n = hsp_ci_choose_keepers(c, j, p, next);
     bool fit = true;
+    j->room_retry_ms = 0;
     for (uint32_t r = 0; fit && r < p->n_ranks; r++) {
         fit = has_room(c, j, p->device[r], folder_bytes(p, r), ret_why);
     }

@@ -38,7 +38,7 @@ void hsp_ci_set_keepers(struct hsp_cluster *c, const struct hsp_job *j, struct h
 bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j);
 /* Whether all ranks, and the keepers that @j is to have, have room for its layout in their state
  * folders: the one that runs stays until the switch is settled. False: *ret_why says what lacks, and
- * is looked at again after a pause. What a rank takes is not known after a start of hspmdd. */
+ * that is looked at again after a pause, in which *ret_why is NULL. What a rank takes is not known after a start of hspmdd. */
 bool hsp_ci_keepers_fit(struct hsp_cluster *c, struct hsp_job *j, const char **ret_why);
 /* True when device @d of the attempt is one of its keepers; its node is then not asked again for a
  * while. */
