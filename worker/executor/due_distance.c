@@ -1,27 +1,53 @@
 #include "worker/executor/due_distance.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define BLIND    4    /* until the cost is known */
-#define ENOUGH   3    /* times that make a median */
-#define NEWEST   0.25 /* part of the newest cost in the smoothed one */
-#define ROOM     0.25 /* part of the overhead that hashes leave to due versions */
+#define BLIND    4      /* until the cost is known */
+#define FIRST    3      /* undisturbed steps before the first version is due */
+#define ENOUGH   9      /* the same before a cost is measured: the first ones may be slow */
+#define NEWEST   0.25   /* part of the newest hashes in the smoothed time */
+#define ROOM     0.25   /* part of the overhead that hashes leave to due versions */
+#define NORMAL   1.4826 /* standard deviation, by the median distance from the median */
+#define MEDIAN   1.2533 /* standard error of a median, by that of a mean; both of normal values */
+#define SURELY   2      /* standard errors in the bound of a cost */
 #define FARTHEST 1000000
 
-static double median(const struct hsp_due_distance *d)
+struct middle {
+    double median, deviation; /* standard deviation of one time */
+    uint32_t n;
+};
+
+static int by_value(const void *a, const void *b)
 {
-    double s[HSP_DUE_TIMES];
-    uint32_t n = d->n_alone < HSP_DUE_TIMES ? d->n_alone : HSP_DUE_TIMES;
-    memcpy(s, d->alone_s, sizeof s);
-    for (uint32_t i = 1; i < n; i++) {
-        for (uint32_t k = i; k > 0 && s[k] < s[k - 1]; k--) {
-            double t = s[k];
-            s[k] = s[k - 1];
-            s[k - 1] = t;
-        }
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double half_way(double *s, uint32_t n)
+{
+    qsort(s, n, sizeof *s, by_value);
+    return s[n / 2];
+}
+
+/* Of the newest of @n times, at least one. */
+static struct middle middle_of(const struct hsp_due_times *t)
+{
+    double s[HSP_DUE_TIMES], away[HSP_DUE_TIMES];
+    struct middle m = {.n = t->n < HSP_DUE_TIMES ? t->n : HSP_DUE_TIMES};
+    memcpy(s, t->s, sizeof s);
+    m.median = half_way(s, m.n);
+    for (uint32_t i = 0; i < m.n; i++) {
+        away[i] = fabs(s[i] - m.median);
     }
-    return n >= ENOUGH ? s[n / 2] : 0;
+    m.deviation = NORMAL * half_way(away, m.n);
+    return m;
+}
+
+static void note(struct hsp_due_times *t, double seconds)
+{
+    t->s[t->n++ % HSP_DUE_TIMES] = seconds;
 }
 
 void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copied, bool validates)
@@ -31,13 +57,13 @@ void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copi
     if (!alike || !(seconds > 0) || !isfinite(seconds)) {
         return;
     }
-    double alone = median(d);
     d->rests = !copied;
     if (!copied) {
-        d->alone_s[d->n_alone++ % HSP_DUE_TIMES] = seconds;
+        note(&d->alone, seconds);
         d->n_close = 0;
-    } else if (alone > 0) {
-        d->more_s += seconds - alone;
+    } else if (d->alone.n >= ENOUGH) {
+        d->more_s += seconds - middle_of(&d->alone).median;
+        d->n_beside++;
     }
 }
 
@@ -48,30 +74,43 @@ void hsp_due_distance_hashed(struct hsp_due_distance *d, double seconds)
 
 void hsp_due_distance_stable(struct hsp_due_distance *d)
 {
-    if (median(d) > 0) {
-        double cost = d->more_s > 0 ? d->more_s : 0;
-        d->cost_s = d->known ? d->cost_s + NEWEST * (cost - d->cost_s) : cost;
-        d->known = true;
+    if (d->n_beside > 0) {
+        note(&d->more, d->more_s);
+        d->beside = d->n_beside;
     }
     d->more_s = 0;
+    d->n_beside = 0;
     d->n_close++;
+}
+
+/* The median of few noisy differences may be far below the cost. Its error is that of the versions
+ * and that of the median step, which each of the steps beside a version has again. */
+double hsp_due_distance_cost(const struct hsp_due_distance *d)
+{
+    if (d->more.n == 0) {
+        return 0;
+    }
+    const struct middle more = middle_of(&d->more), alone = middle_of(&d->alone);
+    double k = d->beside, step = alone.deviation * alone.deviation;
+    double version = fmax(more.deviation * more.deviation, k * step);
+    double error = MEDIAN * sqrt(version / more.n + k * k * step / alone.n);
+    return fmax(more.median, 0) + SURELY * error;
 }
 
 uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d)
 {
-    double alone = median(d);
-    if (!(alone > 0) || !d->known) {
+    if (d->more.n == 0) {
         return BLIND;
     }
-    double left = d->overhead - d->hash_s / alone;
+    double alone = middle_of(&d->alone).median, left = d->overhead - d->hash_s / alone;
     double room = left > d->overhead * ROOM ? left : d->overhead * ROOM;
-    double least = ceil(d->cost_s / (room * alone)), most = floor(d->recompute_s / alone);
-    double n = least < most ? least : most;
+    double least = ceil(hsp_due_distance_cost(d) / (room * alone));
+    double most = floor(d->recompute_s / alone), n = least < most ? least : most;
     return n < 1 ? 1 : n < FARTHEST ? (uint64_t)n : FARTHEST;
 }
 
 bool hsp_due_distance_reached(const struct hsp_due_distance *d, uint64_t steps)
 {
-    bool looks = d->n_alone < HSP_DUE_TIMES || d->n_close >= HSP_DUE_TIMES;
-    return d->n_alone >= ENOUGH && steps >= hsp_due_distance_choose(d) && (d->rests || !looks);
+    bool looks = d->alone.n < HSP_DUE_TIMES || d->n_close >= HSP_DUE_TIMES;
+    return d->alone.n >= FIRST && steps >= hsp_due_distance_choose(d) && (d->rests || !looks);
 }

@@ -6,6 +6,10 @@
  * the time, and no more steps than take `recompute_s`. Due versions have a quarter of `overhead`
  * even where hashes take the rest.
  *
+ * Times of steps are noisy, and a cost is a difference of them. So the distance follows from an upper
+ * bound: the median cost of the newest versions and two standard errors. The more versions have been
+ * measured, the nearer the bound is to the cost. Until nine steps are known each 4th version is due.
+ *
  * Steps without a copy beside them show how long a step takes alone. So the next version is due
  * behind such a step until HSP_DUE_TIMES of them are known, and once after each HSP_DUE_TIMES
  * versions that left no such step between them.
@@ -19,19 +23,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HSP_DUE_TIMES 15 /* undisturbed steps of which the median counts; odd */
+#define HSP_DUE_TIMES 15 /* times of which the median counts; odd */
+
+struct hsp_due_times {
+    double s[HSP_DUE_TIMES];
+    uint32_t n; /* so far; the newest are here */
+};
 
 struct hsp_due_distance {
     double overhead, recompute_s;
-    double alone_s[HSP_DUE_TIMES]; /* durations of steps without a copy beside them */
-    uint32_t n_alone;              /* so far; the newest are here */
-    bool rests;                    /* the newest step had no copy beside it */
-    uint32_t n_close;              /* versions that are stable since the newest such step */
-    bool validated;                /* the newest step had a validation */
-    double more_s;                 /* what steps have taken longer since the last due version */
-    double cost_s;                 /* of a due version, smoothed */
-    bool known;                    /* cost_s is */
-    double hash_s;                 /* of the hashes of a step, smoothed */
+    struct hsp_due_times alone; /* of steps without a copy beside them */
+    struct hsp_due_times more;  /* what the steps beside a version took longer in all */
+    uint32_t beside;            /* steps beside the newest version in `more` */
+    bool rests;                 /* the newest step had no copy beside it */
+    uint32_t n_close;           /* versions that are stable since the newest such step */
+    bool validated;             /* the newest step had a validation */
+    double more_s;              /* what steps have taken longer since the last due version */
+    uint32_t n_beside;          /* these steps */
+    double hash_s;              /* of the hashes of a step, smoothed */
 };
 
 /* A step took @seconds. @copied: a due version was pending. A step with a validation (@validates)
@@ -41,6 +50,8 @@ void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copi
 void hsp_due_distance_hashed(struct hsp_due_distance *d, double seconds);
 /* The pending version is stable. */
 void hsp_due_distance_stable(struct hsp_due_distance *d);
+/* What a due version costs at most, in seconds; 0 where it is not known. */
+double hsp_due_distance_cost(const struct hsp_due_distance *d);
 /* Steps from one due version to the next, at least 1. */
 uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d);
 /* Whether a version @steps behind the newest due one is to be due. */

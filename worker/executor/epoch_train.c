@@ -69,9 +69,9 @@ static void note_stable(struct hsp_ex_epoch *e, uint64_t version, uint64_t step)
     if (e->p->rank == 0 && !e->due.all && e->due.every == 0) {
         hsp_log(e->env->log, HSP_LOG_DEBUG, "executor",
                 "version %" PRIu64 " of job %u is stable since vote %" PRIu64
-                ", the next one is due %" PRIu64 " steps behind it, for it costs %.3f s",
+                ", the next one is due %" PRIu64 " steps behind it, for it costs at most %.3f s",
                 version, e->p->job, step, hsp_due_distance_choose(&e->distance),
-                e->distance.cost_s);
+                hsp_due_distance_cost(&e->distance));
     }
 }
 

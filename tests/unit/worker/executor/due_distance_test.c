@@ -1,25 +1,36 @@
+#include <math.h>
+
+#include "proto/base/rng.h"
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 #include "worker/executor/due_distance.h"
 
 struct job {
-    double alone, more; /* seconds of a step, and what a due version takes more */
-    uint64_t over;      /* steps beside which that is copied */
-    uint64_t val_every; /* steps with a validation of 10 s; 0: none */
-    uint64_t warm;      /* steps at first that take three times as long */
+    double alone, more;   /* seconds of a step, and what a due version takes more */
+    uint64_t over;        /* steps beside which that is copied */
+    uint64_t val_every;   /* steps with a validation of 10 s; 0: none */
+    uint64_t warm;        /* steps at first that take three times as long */
+    double noise;         /* standard deviation of a step, as a part of it */
+    uint64_t seed, steps; /* 0: 3000 steps */
 };
 
-/* Where the distance is after 3000 steps from the begin of an epoch. @ret_due: of the last 1000 steps each @ret_due-th
+/* Mean 0, standard deviation 1. */
+static double swing(uint64_t step)
+{
+    return hsp_rng_normal(hsp_test_rand("step", 0), 0, step, 0);
+}
+
+/* Where the distance is after the steps from the begin of an epoch. @ret_due: of the last 1000 steps each @ret_due-th
  * version was due. */
 static uint64_t settles(struct hsp_due_distance *d, struct job j, double *ret_due)
 {
     uint64_t newest = 0, left = 1, n_due = 0;
-    for (uint64_t t = 0; t < 3000; t++) {
+    for (uint64_t t = 0; t < (j.steps > 0 ? j.steps : 3000); t++) {
         bool copied = left > 0, validates = j.val_every > 0 && t % j.val_every == 2 % j.val_every;
         bool wish = hsp_due_distance_reached(d, t + 1 - newest);
         double more = copied ? j.more / (double)j.over : 0;
-        hsp_due_distance_step(d, (t < j.warm ? 3 : 1) * j.alone + more + (validates ? 10 : 0),
-                              copied, validates);
+        double alone = (t < j.warm ? 3 : 1) * j.alone * (1 + j.noise * swing(j.seed * 3000 + t));
+        hsp_due_distance_step(d, alone + more + (validates ? 10 : 0), copied, validates);
         left -= copied;
         if (copied && left == 0) {
             hsp_due_distance_stable(d);
@@ -103,15 +114,48 @@ static void the_median_of_steps_counts(void **state)
     struct hsp_due_distance d = {.overhead = 0.01, .recompute_s = 3600};
     assert_int_equal(hsp_due_distance_choose(&d), 4);
     hsp_due_distance_step(&d, 0, false, false);
-    hsp_due_distance_step(&d, 9, false, false);
-    hsp_due_distance_step(&d, 1, false, false);
-    hsp_due_distance_stable(&d);
-    assert_int_equal(hsp_due_distance_choose(&d), 4);
-    hsp_due_distance_step(&d, 1, false, false);
+    for (int i = 0; i < 9; i++) {
+        hsp_due_distance_step(&d, 9, true, false);
+        hsp_due_distance_stable(&d);
+        assert_int_equal(hsp_due_distance_choose(&d), 4);
+        hsp_due_distance_step(&d, i < 4 ? 9 : 1, false, false);
+    }
     hsp_due_distance_step(&d, 1.1, true, false);
     hsp_due_distance_step(&d, 0.945, true, false); /* by chance less */
     hsp_due_distance_stable(&d);
     assert_int_equal(hsp_due_distance_choose(&d), 5);
+}
+
+/* Steps take 1.75 s and a version costs 0.02 s. Hashes leave 0.25 % of the time, so each 5th version may
+ * be due, and no more of them where the cost is far below the noise of steps. */
+static void noise_does_not_hide_a_cost(void **state)
+{
+    (void)state;
+    static const double noises[] = {0.002, 0.01, 0.03, 0.1};
+    for (unsigned k = 0; k < HSP_ARRAY_LEN(noises); k++) {
+        uint32_t n_less = 0;
+        for (uint64_t seed = 0; seed < 200; seed++) {
+            struct hsp_due_distance d = {.overhead = 0.01, .recompute_s = 30};
+            struct job j = {
+                .alone = 1.75, .more = 0.02, .over = 1, .noise = noises[k], .seed = seed};
+            double due;
+            hsp_due_distance_hashed(&d, 0.021);
+            j.steps = 200;
+            n_less += settles(&d, j, &due) < 5;
+        }
+        assert_true(n_less <= 10);
+    }
+}
+
+/* Nor is it taken for much more than it is. */
+static void a_known_cost_has_a_near_bound(void **state)
+{
+    (void)state;
+    struct hsp_due_distance d = {.overhead = 0.01, .recompute_s = 3600};
+    struct job j = {.alone = 0.5, .more = 0.398, .over = 2, .noise = 0.03};
+    double due;
+    uint64_t n = settles(&d, j, &due);
+    assert_true(n > 72 && n < 96);
 }
 
 /* They take of the same overhead; a quarter of it is left to due versions. */
@@ -139,6 +183,8 @@ HSP_TEST_FILE(due_distance_test)
         cmocka_unit_test(it_follows_what_changes),
         cmocka_unit_test(steps_without_a_copy_are_seen),
         cmocka_unit_test(the_median_of_steps_counts),
+        cmocka_unit_test(noise_does_not_hide_a_cost),
+        cmocka_unit_test(a_known_cost_has_a_near_bound),
         cmocka_unit_test(hashes_of_steps_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
