@@ -125,6 +125,7 @@ struct stage_time {
 struct rank_sum {
     double base_bytes, act_bytes, home_bytes, comm_bytes, host_bytes;
     double scratch_bytes, wide_bytes, micro_bytes, post_bytes;
+    double whole_bytes; /* of the parameters that tensor groups do not divide */
 };
 
 static uint32_t member_of(const struct hsp_stage *g, uint32_t rank)
@@ -164,6 +165,7 @@ static void price_chunk(const struct pricing *p, const struct hsp_stage_work *ra
     sum->host_bytes += m.host_bytes * flight;
     sum->home_bytes += m.home_bytes;
     sum->post_bytes += m.post_bytes;
+    sum->whole_bytes += range->param.whole;
     sum->comm_bytes = fmax(sum->comm_bytes, comm + bucket_room(p, &m, holders));
     sum->scratch_bytes = fmax(sum->scratch_bytes, m.scratch_bytes);
     sum->wide_bytes = fmax(sum->wide_bytes, m.wide_bytes);
@@ -253,6 +255,21 @@ static double state_home(const struct pricing *p, uint32_t rank, struct rank_sum
                                        : x->home_bytes;
 }
 
+/* Each member of a stage has all of the parameters that tensor groups do not divide (zero 0). Their
+ * replicas on other nodes take the place of copies, and what copies are left are one member's. So a
+ * member keeps this many bytes less of one kind of state for others. */
+static double spared_bytes(const struct pricing *p, const struct hsp_stage *g, double whole)
+{
+    if (p->plan->zero != HSP_ZERO_NONE || p->in->homes != NULL) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < g->n; i++) {
+        p->group[i] = p->device[g->ranks[i]];
+    }
+    double nodes = hsp_count_nodes(p->in->cluster, p->group, g->n, p->held);
+    return whole * (p->held - 1 - (p->held - nodes) / g->n);
+}
+
 /* Kinds of state: parameters, and the optimizer's values for each. */
 static double kinds_of(const struct hsp_price_in *in)
 {
@@ -295,17 +312,19 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     struct rank_sum x = {0};
     double micro = (s->sequences + s->micro_batches - 1) / s->micro_batches;
     double kinds = kinds_of(p->in);
-    double states = kinds * hsp_state_versions(&p->in->cluster->dev[p->device[rank]], p->held);
+    double states = kinds * hsp_state_versions(dev_of(p, rank), p->held);
     for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
         price_chunk(p, &range[c], c, rc, rank, &x);
     }
     rc->sync_us -= hidden_us(p, range, rc);
     double home = state_home(p, rank, &x);
+    double spared = hsp_sealed_bytes(kinds, spared_bytes(p, g, x.whole_bytes), 1);
+    double less = hsp_device_is_host(dev_of(p, rank)) ? spared : 0;
     double message = message_bytes(p, range, rc, member_of(g, rank), micro);
     x.comm_bytes = fmax(x.comm_bytes, HSP_COMM_BASE_BYTES + message) + pipe_bytes(p, rc, rank);
     x.base_bytes += x.comm_bytes;
     rc->home_bytes = p->in->home_bytes != NULL ? p->in->home_bytes[rank] : rc->home_bytes;
-    x.base_bytes += states * (home - x.home_bytes);
+    x.base_bytes += states * (home - x.home_bytes) - less;
     rc->device = p->device[rank];
     rc->sequences = s->sequences;
     rc->micro_batches = s->micro_batches;
@@ -314,8 +333,8 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     rc->total_bytes = (int64_t)ceil(x.base_bytes + micro * (x.act_bytes + x.wide_bytes) + work);
     rc->act_bytes = (int64_t)ceil(micro * (x.act_bytes + x.scratch_bytes + x.wide_bytes));
     rc->host_bytes = (int64_t)ceil(micro * x.host_bytes);
-    rc->state_bytes = (int64_t)ceil(states * home);
-    rc->folder_bytes = (int64_t)ceil(hsp_sealed_bytes(kinds, home, p->held));
+    rc->state_bytes = (int64_t)ceil(states * home - less);
+    rc->folder_bytes = (int64_t)ceil(hsp_sealed_bytes(kinds, home, p->held) - spared);
     rc->comm_bytes = (int64_t)ceil(x.comm_bytes);
     rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
 }

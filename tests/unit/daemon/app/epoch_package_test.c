@@ -1,4 +1,7 @@
 /* Tests compiled plans of epochs: shards for the core, tables of state, packages. */
+#include "daemon/planner/cluster_file.h"
+#include "daemon/planner/lengths.h"
+#include "proto/base/size.h"
 #include "proto/layout/box.h"
 #include "tests/unit/daemon/app/app_lib.h"
 
@@ -213,6 +216,58 @@ static void test_state_moves_between_any_layouts(void **state)
 
 /* Two devices on two hosts begin with the state of a third, whose keeper on a fourth host has a
  * copy: owner and keeper each send as much as the other. */
+/* The planner announces the bytes of segments before anything is compiled. Parts that each member of a
+ * tensor group has need copies only where these members are on too few nodes. */
+static void test_announced_bytes_are_those_of_segments(void **state)
+{
+    (void)state;
+    static const char untied[] =
+        "apiVersion: hspmd/v1\nname: tiny\n"
+        "model: {family: gpt, layers: 2, hidden: 32, heads: 4, sequence: 8, tied_head: false}\n"
+        "data: {path: /srv/text}\n"
+        "train: {steps: 4, global_batch: 8, optimizer: {name: adamw, lr: 1e-3}}\n"
+        "checkpoint: {path: /srv/ckpt, every_steps: 0}\n";
+    static const char tp2pp2[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nstreams: "
+                                 "[{sequences: 8, micro_batches: 2, stages: "
+                                 "[{layers: 1, ranks: [0, 1], tensor: [1, 1]}, {layers: 1, ranks: "
+                                 "[2, 3], tensor: [3, 1]}]}]\n";
+    static const struct {
+        const char *plan;
+        uint32_t n, node[4], copies;
+    } cases[] = {{app_pipe2, 2, {0, 1}, 2},    {app_tp2, 2, {0, 1}, 2},
+                 {app_tp2, 2, {0, 0}, 2},      {tp2pp2, 4, {0, 1, 2, 3}, 1},
+                 {tp2pp2, 4, {0, 1, 2, 3}, 2}, {tp2pp2, 4, {0, 0, 1, 1}, 2},
+                 {tp2pp2, 4, {0, 1, 2, 3}, 3}, {tp2pp2, 4, {0, 0, 1, 2}, 3}};
+    struct hsp_err err = {0};
+    struct hsp_job_rec *j = NULL;
+    assert_ok(hsp_job_rec_make("dir/job.yaml", untied, strlen(untied), 0, NULL, &j, &err), &err);
+    for (unsigned i = 0; i < HSP_ARRAY_LEN(cases); i++) {
+        struct hsp_arena *a = hsp_arena_new(64u << 20);
+        struct hsp_device_desc dev[4];
+        hsp_device_id id[4];
+        struct hsp_planned p;
+        for (uint32_t k = 0; k < cases[i].n; k++) {
+            dev[k] = hsp_device_default("w/0", cases[i].node[k], 1);
+            id[k] = HSP_DEVICE(cases[i].node[k], k);
+        }
+        const struct hsp_cluster_desc c = {.n = cases[i].n, .dev = dev};
+        const struct hsp_plan_options o = {.copies = cases[i].copies};
+        assert_ok(hsp_plan_adopt(j->graph, &j->spec->train, &c, &o, app_plan(j, cases[i].plan, a),
+                                 a, &p, &err),
+                  &err);
+        struct hsp_epoch_plan *e = app_epoch(j, cases[i].plan, id, cases[i].copies);
+        double told = 0, made = 0;
+        for (uint32_t k = 0; k < cases[i].n; k++) {
+            told += (double)p.cost.rank[k].folder_bytes;
+            made += (double)e->info.folder_bytes[k];
+        }
+        assert_near(told, made, 0.002 * made); /* rows are filled up to 64 bytes */
+        (void)hsp_epoch_plan_free(e);
+        (void)hsp_arena_free(a);
+    }
+    (void)hsp_job_rec_unref(j);
+}
+
 static void test_copies_share_the_load_of_owners(void **state)
 {
     (void)state;
@@ -512,6 +567,7 @@ HSP_TEST_FILE(epoch_package_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replicas_are_one_shard),
         cmocka_unit_test(test_stages_are_copied_to_a_buddy),
+        cmocka_unit_test(test_announced_bytes_are_those_of_segments),
         cmocka_unit_test(test_copies_share_the_load_of_owners),
         cmocka_unit_test(test_state_moves_between_any_layouts),
         cmocka_unit_test(test_packages_decode_and_are_deterministic),
