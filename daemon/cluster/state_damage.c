@@ -193,11 +193,15 @@ void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
 bool hsp_ci_state_missing(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)
 {
     const struct hsp_epoch_peer *p = hsp_ci_peer(&j->att, d);
+    struct hsp_job_plan *from = hsp_ci_plan(j, j->att.from_plan);
+    if (from == NULL) {
+        return false;
+    }
     if (p != NULL && p->damaged) {
         return true;
     }
     hsp_str_printf(j->damage, sizeof(j->damage), "gone from %s", hsp_ci_device_name(c, d));
-    was_there(j, hsp_ci_plan(j, j->att.from_plan), j->att.step, false);
+    was_there(j, from, j->att.step, false);
     const struct choice all = {
         .plan = j->att.from_plan, .version = j->att.step, .device = d, .owner = HSP_MSG_RANKS};
     return forget(j, &all) > 0;

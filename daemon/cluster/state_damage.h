@@ -31,7 +31,7 @@ void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
 void hsp_ci_void_heirs(struct hsp_cluster *c, struct hsp_job *j);
 /* Device @d cannot serve what the attempt of @j takes from it. True: it offers less since then, so
  * that the next attempt is another one. A device that has named no damage lacks all it offered of
- * that version. */
+ * that version. An attempt that begins the job, or goes on from a checkpoint, takes no state. */
 bool hsp_ci_state_missing(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d);
 
 #endif

@@ -96,6 +96,23 @@ static void test_another_owner_is_asked(void **state)
     cw_end(&w);
 }
 
+/* The first epoch takes no state from anybody. A member that lacks some is wrong, as one with a bad program is: the
+ * attempt fails, and counts. */
+static void test_a_member_that_lacks_state_at_the_begin(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_FRESH);
+    refuses(&w, 1);
+    assert_non_null(cw_fact(&w, "switch.aborted"));
+    assert_int_equal(cw_job(&w, 1)->failures, 1);
+    assert_string_equal(cw_job(&w, 1)->damage, "");
+    cw_end(&w);
+}
+
 /* The GPU's memory was damaged, not the segment: SEALED offers it after the report, and the job goes on from it. */
 static void test_a_segment_that_is_intact(void **state)
 {
@@ -572,6 +589,7 @@ HSP_TEST_FILE(state_damage_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_another_owner_is_asked),
+        cmocka_unit_test(test_a_member_that_lacks_state_at_the_begin),
         cmocka_unit_test(test_a_segment_that_is_intact),
         cmocka_unit_test(test_without_an_owner),
         cmocka_unit_test(test_how_far_it_was_is_not_known),
