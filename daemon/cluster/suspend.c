@@ -98,7 +98,11 @@ void hsp_ci_suspend(struct hsp_cluster *c, const struct hsp_admin_event *a, stru
 void hsp_ci_checkpoint(struct hsp_cluster *c, struct hsp_job *j)
 {
     j->ckpt_asked = true;
-    ask(c, j);
+    if (j->suspending) {
+        j->suspend_epoch = 0; /* the checkpoint that was asked for before is still good enough */
+    } else {
+        ask(c, j);
+    }
     hsp_ci_suspend_advance(c, j);
 }
 

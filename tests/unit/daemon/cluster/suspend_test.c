@@ -122,6 +122,22 @@ static void votes_behind_the_stable_version_count(void **state)
     cw_end(&w);
 }
 
+/* A person, or a timer, asks for checkpoints more often than one is written. */
+static void checkpoints_asked_for_meanwhile_delay_nothing(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    running(&w);
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
+    cw_pass(&w, 1, 20, cw_even, 2);
+    assert_int_equal(admin(&w, HSP_ADMIN_CHECKPOINT), HSP_OK);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_CHECKPOINT), 1);
+    saved(&w, 9, true);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
+    assert_false(cw_job(&w, 1)->ckpt_asked);
+    cw_end(&w);
+}
+
 static void it_resumes_with_the_nodes_there_are(void **state)
 {
     (void)state;
@@ -591,6 +607,7 @@ HSP_TEST_FILE(suspend_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_running_job_is_suspended_by_a_checkpoint),
         cmocka_unit_test(votes_behind_the_stable_version_count),
+        cmocka_unit_test(checkpoints_asked_for_meanwhile_delay_nothing),
         cmocka_unit_test(it_resumes_with_the_nodes_there_are),
         cmocka_unit_test(resumed_before_its_devices_have_stopped),
         cmocka_unit_test(resumed_beside_another_job),
