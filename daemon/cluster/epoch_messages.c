@@ -254,11 +254,12 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
         return;
     }
     uint64_t stable = s->step > s->ahead ? s->step - s->ahead : 0;
-    j->passed = s->step > j->passed ? s->step : j->passed;
-    j->failures = stable > j->stable ? 0 : j->failures;
-    if (stable > j->stable && j->stable >= j->cur.step) {
+    bool heard = j->passed > j->cur.step; /* else `stable` may be an old one of the store */
+    if (heard && stable > j->stable && j->stable >= j->cur.step) {
         j->cur.due_steps = stable - j->stable;
     }
+    j->passed = s->step > j->passed ? s->step : j->passed;
+    j->failures = stable > j->stable ? 0 : j->failures;
     j->stable = stable > j->stable ? stable : j->stable;
     if (!first) {
         return;

@@ -57,6 +57,25 @@ static void steps_beyond_the_stable_version_are_made_again(void **state)
     cw_end(&w);
 }
 
+/* The store has the stable version of the begin of the epoch, which is no measure. */
+static void after_a_restart_the_distance_is_learnt_anew(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    says_step(&w, 10, 0);
+    says_step(&w, 15, 0);
+    assert_int_equal(cw_job(&w, 1)->cur.due_steps, 5);
+    cw_restart_nodes(&w, 2);
+    says_step(&w, 23, 3);
+    assert_int_equal(cw_job(&w, 1)->stable, 20);
+    assert_int_equal(cw_job(&w, 1)->cur.due_steps, 0);
+    says_step(&w, 26, 1);
+    assert_int_equal(cw_job(&w, 1)->cur.due_steps, 5);
+    cw_end(&w);
+}
+
 /* What was stable and is not there any more is still lost. */
 static void a_stable_version_that_is_gone_is_lost(void **state)
 {
@@ -379,6 +398,7 @@ HSP_TEST_FILE(due_versions_test)
         cmocka_unit_test(who_seals_at_a_loss),
         cmocka_unit_test(time_to_seal_grows_with_the_state),
         cmocka_unit_test(steps_beyond_the_stable_version_are_made_again),
+        cmocka_unit_test(after_a_restart_the_distance_is_learnt_anew),
         cmocka_unit_test(a_stable_version_that_is_gone_is_lost),
         cmocka_unit_test(a_job_that_trains_does_not_end_by_switches),
         cmocka_unit_test(a_job_ends_that_gets_no_stable_version),
