@@ -465,12 +465,19 @@ struct source {
     bool submitted;
 };
 
+/* The bytes of the text without HSP_JOB_DEFAULTS at its end, whose first line break would become
+ * part of a block scalar before it. */
+static size_t own_len(const struct source *from)
+{
+    const size_t n = sizeof(HSP_JOB_DEFAULTS) - 1;
+    bool ends = from->len >= n && memcmp(from->text + from->len - n, HSP_JOB_DEFAULTS, n) == 0;
+    return ends ? from->len - n : from->len;
+}
+
 /* Jobs that an older hspmdd took keep its default. */
 static bool is_older(const struct source *from)
 {
-    const size_t n = sizeof(HSP_JOB_DEFAULTS) - 1;
-    return !from->submitted &&
-           (from->len < n || memcmp(from->text + from->len - n, HSP_JOB_DEFAULTS, n) != 0);
+    return !from->submitted && own_len(from) == from->len;
 }
 
 static enum hsp_status load(const struct source *from, const struct hsp_yaml *root,
@@ -490,7 +497,7 @@ static enum hsp_status parse(const struct source *from, struct hsp_arena *arena,
                              const struct hsp_job_spec **ret, struct hsp_err *err)
 {
     const struct hsp_yaml *root = NULL;
-    enum hsp_status st = hsp_yaml_parse(from->file, from->text, from->len, arena, &root, err);
+    enum hsp_status st = hsp_yaml_parse(from->file, from->text, own_len(from), arena, &root, err);
     if (st != HSP_OK) {
         return st;
     }

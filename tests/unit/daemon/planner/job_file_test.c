@@ -207,6 +207,21 @@ static void a_kept_text_has_the_defaults_of_its_time(void **state)
     }
 }
 
+/* Also where the text ends in a block scalar without a line break. */
+static void the_line_of_defaults_changes_no_value(void **state)
+{
+    struct hsp_err err = {0};
+    const struct hsp_job_spec *j = NULL;
+    const char *sent = edited(*state, "w.safetensors\n", "|\n  w.safetensors");
+    const char *kept = hsp_arena_printf(*state, "%s%s", sent, HSP_JOB_DEFAULTS);
+    assert_ok(parse(sent, *state, &j, &err), &err);
+    assert_string_equal(j->init_from, "w.safetensors");
+    assert_ok(parse(kept, *state, &j, &err), &err);
+    assert_string_equal(j->init_from, "w.safetensors");
+    assert_ok(hsp_job_parse_stored(kept, strlen(kept), "job.yaml", *state, &j, &err), &err);
+    assert_string_equal(j->init_from, "w.safetensors");
+}
+
 /* Every key has its line in a dump, so two jobs with one dump are the same. */
 static void assert_same_dump(const struct hsp_job_spec *j, struct hsp_buf *want)
 {
@@ -384,6 +399,7 @@ HSP_TEST_FILE(job_file_test)
         cmocka_unit_test(ranges_are_kept),
         cmocka_unit_test(json_is_a_job_file_and_defaults_hold),
         cmocka_unit_test(a_kept_text_has_the_defaults_of_its_time),
+        cmocka_unit_test(the_line_of_defaults_changes_no_value),
         cmocka_unit_test(dump_parses_to_the_same_job),
         cmocka_unit_test(model_keys_as_json),
         cmocka_unit_test(what_it_computes_in),
