@@ -133,7 +133,7 @@ static void do_program(struct query *x)
     }
 }
 
-/* The graph of a job, or its file as it was submitted. */
+/* The graph of a job, or its file as hspmdd keeps it (HSP_JOB_DEFAULTS). */
 static void do_graph(struct query *x)
 {
     if (strcmp(x->msg.u.query.what, "job") == 0) {

@@ -265,7 +265,7 @@ static void put_final(cJSON *o, const struct hsp_job *j)
     char path[PATH_MAX];
     if (j->state == HSP_JOB_DONE && j->checkpoint_path[0] != '\0') {
         (void)snprintf(path, sizeof path, "%s/%s/final", j->checkpoint_path,
-                       j->name); /* the job was written */
+                       j->name); /* the model was written */
         put_text(o, "final_model", path);
     }
 }

@@ -96,8 +96,8 @@ static void test_another_owner_is_asked(void **state)
     cw_end(&w);
 }
 
-/* The first epoch takes no state from anybody. A member that lacks some is wrong, as one with a bad program is: the
- * attempt fails, and counts. */
+/* The first epoch takes no state from anybody. A member that lacks some is wrong, as one with a bad
+ * program is: the attempt fails, and counts. */
 static void test_a_member_that_lacks_state_at_the_begin(void **state)
 {
     (void)state;
