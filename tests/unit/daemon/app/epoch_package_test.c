@@ -216,8 +216,8 @@ static void test_state_moves_between_any_layouts(void **state)
 
 /* Two devices on two hosts begin with the state of a third, whose keeper on a fourth host has a
  * copy: owner and keeper each send as much as the other. */
-/* The planner announces the bytes of segments before anything is compiled. Parts that each member of a
- * tensor group has need copies only where these members are on too few nodes. */
+/* The planner announces the bytes of segments before anything is compiled. Parts that each member
+ * of a tensor group has need copies only where these members are on too few nodes. */
 static void test_announced_bytes_are_those_of_segments(void **state)
 {
     (void)state;
