@@ -113,6 +113,7 @@ enum hsp_epoch_mesh {
 struct hsp_epoch_copy {
     uint32_t owner;
     struct hsp_state_segment *seg[2];
+    size_t pinned[2]; /* of the segments, their first bytes: spares of homes are pinned */
     struct hsp_slots slots;
     uint64_t *hash; /* of the rows of a segment, as they came last */
 };

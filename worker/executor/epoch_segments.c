@@ -167,8 +167,7 @@ static enum hsp_status open_or_create(struct hsp_ex_epoch *e, const struct want 
                : st; /* also of another format, or without memory to look: it may be whole */
 }
 
-/* Both slots of the segments of @owner. @pinned, [2]: their first bytes that are; NULL: they are
- * never. */
+/* Both slots of the segments of @owner. @pinned, [2]: their first bytes that are. */
 static enum hsp_status open_slots(struct hsp_ex_epoch *e, uint32_t owner,
                                   const struct hsp_segment_row *rows, uint32_t n, int64_t area,
                                   struct hsp_state_segment *ret[2], size_t *pinned,
@@ -189,11 +188,21 @@ static enum hsp_status open_slots(struct hsp_ex_epoch *e, uint32_t owner,
         hsp_segname_key(&w.name, &w.key);
         st = open_or_create(e, &w, &p, err);
         ret[slot] = p.s;
-        if (pinned != NULL) {
-            pinned[slot] = p.pinned;
-        }
+        pinned[slot] = p.pinned;
     }
     return st;
+}
+
+/* The first bytes of segment @s of the epoch that are pinned. */
+static size_t *pinned_of(struct hsp_ex_epoch *e, struct hsp_state_segment *const *s)
+{
+    for (uint32_t i = 0; i < e->n_copies; i++) {
+        struct hsp_epoch_copy *c = &e->copies[i];
+        if (s == &c->seg[0] || s == &c->seg[1]) {
+            return &c->pinned[s == &c->seg[1]];
+        }
+    }
+    return &e->dev.pinned[s == &e->seg[1]];
 }
 
 enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state_segment **s,
@@ -210,14 +219,10 @@ enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state
     for (uint32_t i = 0; i < n; i++) {
         rows[i] = *hsp_segment_row_at(*s, i);
     }
-    struct hsp_pinned_segment p = {.s = *s};
-    for (int k = 0; k < 2; k++) {
-        if (s == &e->seg[k]) {
-            p.pinned = e->dev.pinned[k];
-            e->dev.pinned[k] = 0;
-        }
-    }
+    size_t *pinned = pinned_of(e, s);
+    struct hsp_pinned_segment p = {*s, *pinned};
     *s = NULL;
+    *pinned = 0;
     hsp_pool_close(e->env, p);
     enum hsp_status st = hsp_segment_remove(e->env->state_dir, &key, err);
     if (st == HSP_OK) {
@@ -295,7 +300,7 @@ static enum hsp_status open_copy(struct hsp_ex_epoch *e, uint32_t owner, struct 
     if (st == HSP_OK && c->hash == NULL) {
         st = hsp_err_nomem(err, "the copies of rank %u", owner);
     }
-    return st == HSP_OK ? open_slots(e, owner, rows, n, area, c->seg, NULL, err) : st;
+    return st == HSP_OK ? open_slots(e, owner, rows, n, area, c->seg, c->pinned, err) : st;
 }
 
 static bool copies_to_me(const struct hsp_ex_epoch *e, uint32_t owner)
@@ -344,18 +349,22 @@ static bool has_sealed(const struct hsp_ex_epoch *e)
     return any;
 }
 
+static void leave_one(struct hsp_ex_epoch *e, struct hsp_state_segment **s, size_t *pinned,
+                      bool tidy)
+{
+    const struct hsp_pinned_segment p = {*s, *pinned};
+    *s = NULL;
+    *pinned = 0;
+    hsp_pool_give(e->env, p, tidy && !is_sealed(p.s));
+}
+
 void hsp_epoch_leave_segments(struct hsp_ex_epoch *e)
 {
     bool tidy = e->dropped || (e->alone && !has_sealed(e));
     for (int slot = 0; slot < 2; slot++) {
-        struct hsp_pinned_segment p = {e->seg[slot], e->dev.pinned[slot]};
-        e->seg[slot] = NULL;
-        e->dev.pinned[slot] = 0;
-        hsp_pool_give(e->env, p, tidy && !is_sealed(p.s));
+        leave_one(e, &e->seg[slot], &e->dev.pinned[slot], tidy);
         for (uint32_t i = 0; i < e->n_copies; i++) {
-            p = (struct hsp_pinned_segment){.s = e->copies[i].seg[slot]};
-            e->copies[i].seg[slot] = NULL;
-            hsp_pool_give(e->env, p, tidy && !is_sealed(p.s));
+            leave_one(e, &e->copies[i].seg[slot], &e->copies[i].pinned[slot], tidy);
         }
     }
 }

@@ -528,6 +528,37 @@ static void a_layout_that_goes_on_is_pinned_once(void **state)
     assert_no_breach(w);
 }
 
+/* The home has no room in what it had, a copy has: that stays pinned, and is unpinned at last. */
+static void a_copy_takes_the_spare_of_a_home(void **state)
+{
+    struct world *w = *state;
+    struct hsp_pkg_param param = {.name = "w", .rank = 2, .ext = {8, 4}};
+    struct hsp_pkg_row copy = {.from = 1, .box = hsp_box_whole(2, full)};
+    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    prepare(w, 2, 8);
+    const void *home[2] = {hsp_segment_map(w->e.seg[0]), hsp_segment_map(w->e.seg[1])};
+    end(w, false);
+    hsp_pool_release(&w->env, 3, 3);
+    w->p.n_ranks = 2;
+    w->e.pkg = (struct hsp_package){.dtype = HSP_F64,
+                                    .n_kinds = 1,
+                                    .kinds = {HSP_STATE_PARAM},
+                                    .n_params = 1,
+                                    .params = &param,
+                                    .copies = {.n = 1, .row = &copy}};
+    prepare(w, 3, 80);
+    assert_int_equal(w->e.n_copies, 1);
+    for (int k = 0; k < 2; k++) {
+        const void *now = hsp_segment_map(w->e.copies[0].seg[k]);
+        assert_true(now == home[0] || now == home[1]);
+    }
+    assert_int_equal(pins(w), 4);
+    end(w, false);
+    give_all_back(w);
+    assert_int_equal(pinned(w), 0);
+    assert_no_breach(w);
+}
+
 /* Another executor lacks room. */
 static void a_spare_that_was_cut_is_not_used(void **state)
 {
@@ -703,6 +734,7 @@ HSP_TEST_FILE(epoch_device_test)
                                         teardown),
         cmocka_unit_test_setup_teardown(segments_are_pinned_in_pieces, setup, teardown),
         cmocka_unit_test_setup_teardown(the_next_layout_pins_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_copy_takes_the_spare_of_a_home, setup, teardown),
         cmocka_unit_test_setup_teardown(a_layout_that_goes_on_is_pinned_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_spare_that_was_cut_is_not_used, setup, teardown),
         cmocka_unit_test_setup_teardown(an_epoch_that_is_cancelled_pins_no_more, setup, teardown),
