@@ -150,10 +150,9 @@ struct hsp_engine {
         *last_rec;                        /* owned: that waits for its first step; that is whole */
     struct hsp_err failure;               /* the first one; code HSP_OK: none */
     _Atomic uint32_t instr[HSP_N_QUEUES]; /* begun last */
-    bool votes;      /* the comm thread is in the vote: what comes behind it is not known yet */
-    atomic_int stop; /* set with failure or by abort; read without the lock */
-    /* The vote of the step has passed, and the rest needs no peer: it is done in spite of an abort.
-     * Read without the lock. */
+    atomic_int stop;                      /* set with failure or by abort; read without the lock */
+    /* The vote of the step is under way or has passed, and the rest needs no peer: the step is done
+     * in spite of an abort. Read without the lock. */
     atomic_int finishes;
     bool lone; /* constant: that is so of each step */
 };

@@ -31,13 +31,6 @@ void hsp_engine_fail(struct hsp_engine *e, const struct hsp_err *why)
     }
 }
 
-/* Whether the other queue may still come to what this one waits for. Under the lock: behind a vote
- * that passes an abort counts no more. */
-static bool may_go_on(const struct hsp_engine *e)
-{
-    return e->votes || !hsp_engine_stops(e);
-}
-
 /* Waits until the other queue was given @count entries; then an entry of this one is under way.
  * False: stopped. */
 static bool wait_for(struct hsp_engine *e, enum hsp_queue other, uint32_t count,
@@ -45,9 +38,9 @@ static bool wait_for(struct hsp_engine *e, enum hsp_queue other, uint32_t count,
 {
     enum hsp_queue q = other == HSP_QUEUE_COMM ? HSP_QUEUE_COMPUTE : HSP_QUEUE_COMM;
     (void)pthread_mutex_lock(&e->lock);
-    if (e->done[other] < count && may_go_on(e)) {
+    if (e->done[other] < count && !hsp_engine_stops(e)) {
         int64_t from = hsp_clock_ns();
-        while (e->done[other] < count && may_go_on(e)) {
+        while (e->done[other] < count && !hsp_engine_stops(e)) {
             (void)pthread_cond_wait(&e->cond, &e->lock);
         }
         *waited += hsp_clock_ns() - from;

@@ -108,22 +108,23 @@ static enum hsp_status hand_scalars(struct hsp_engine *e, struct hsp_err *err)
                    err);
 }
 
-/* The vote begins. False: the engine was stopped before. */
+/* The vote begins. Where the update needs no other rank, an abort stops nothing before the vote is
+ * over. False: the engine was stopped before. */
 static bool enter(struct hsp_engine *e)
 {
     (void)pthread_mutex_lock(&e->lock);
-    e->votes = atomic_load(&e->stop) == 0;
-    bool enters = e->votes;
+    bool enters = atomic_load(&e->stop) == 0;
+    atomic_store(&e->finishes, enters && e->lone);
     (void)pthread_mutex_unlock(&e->lock);
     return enters;
 }
 
-/* It is over. Who has passed it finishes the update, where that needs nobody else. */
+/* The vote is over. A queue that has failed meanwhile runs no entry any more, so the other one may
+ * not wait for it. */
 static void leave(struct hsp_engine *e, bool passed)
 {
     (void)pthread_mutex_lock(&e->lock);
-    e->votes = false;
-    atomic_store(&e->finishes, passed && e->lone);
+    atomic_store(&e->finishes, passed && e->lone && e->failure.code == HSP_OK);
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
 }

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -256,6 +257,81 @@ static void a_passed_vote_is_kept(void **state)
     }
 }
 
+static struct ew_device *votes; /* its vote does not wait for the norm */
+static atomic_bool in_norm, aborted;
+static atomic_int n_aborts;
+static const struct hsp_comm_ops *loop_ops;
+static enum hsp_status (*run_now)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                  struct hsp_err *err);
+static enum hsp_status (*copy_now)(struct hsp_backend *b, enum hsp_devq q, void *dst,
+                                   const void *src, size_t bytes, struct hsp_err *err);
+
+static void count_abort(struct hsp_comm *c)
+{
+    loop_ops->abort(c);
+    atomic_fetch_add(&n_aborts, 1);
+}
+
+static enum hsp_status norm_beside_the_vote(struct hsp_backend *b, enum hsp_devq q,
+                                            const struct hsp_call *c, struct hsp_err *err)
+{
+    atomic_store(&in_norm, c->op == HSP_OP_SQSUM);
+    while (c->op == HSP_OP_SQSUM && !atomic_load(&aborted)) {
+        (void)sched_yield();
+    }
+    return run_now(b, q, c, err);
+}
+
+/* Of the numbers of the update, the last work of the vote: the abort comes while the norm is made.
+ * The vote is over when the norm is done, or its queue has failed. */
+static enum hsp_status copy_behind_the_vote(struct hsp_backend *b, enum hsp_devq q, void *dst,
+                                            const void *src, size_t bytes, struct hsp_err *err)
+{
+    struct hsp_engine_place first, now;
+    if (q == HSP_DEVQ_COMM && votes->passed == 1 && !atomic_load(&aborted)) {
+        while (!atomic_load(&in_norm)) {
+            (void)sched_yield();
+        }
+        hsp_engine_abort(votes->engine);
+        hsp_engine_where(votes->engine, &first);
+        now = first;
+        atomic_store(&aborted, true);
+        while (now.given == first.given && atomic_load(&n_aborts) < 2) {
+            (void)sched_yield();
+            hsp_engine_where(votes->engine, &now);
+        }
+    }
+    return copy_now(b, q, dst, src, bytes, err);
+}
+
+/* An abort in the vote, beside which the other queue has work: that is not given up, for the vote
+ * may pass. */
+static void an_abort_in_a_vote_ends_no_work_beside_it(void **state)
+{
+    (void)state;
+    struct ew_world *w = ew_new(&ew_spec, EW_STEPS);
+    struct ew_device *d = votes = &w->d[0];
+    struct hsp_comm_ops ops = *d->comm->ops;
+    struct hsp_sched_entry *vote = &d->program->bind.train.e[HSP_QUEUE_COMM][1];
+    assert_int_equal(d->program->bind.train.n[HSP_QUEUE_COMM], 2);
+    vote->wait--;
+    loop_ops = d->comm->ops;
+    ops.abort = count_abort;
+    d->comm->ops = &ops;
+    run_now = d->backend->run;
+    d->backend->run = norm_beside_the_vote;
+    copy_now = d->backend->copy;
+    ew_copy_state(d, true);
+    d->backend->copy = copy_behind_the_vote;
+    ew_go(w);
+    ew_join(w);
+    assert_int_equal(d->status, HSP_ECANCELED);
+    assert_int_equal(d->passed, 1);
+    assert_int_equal(d->sealed, 1);
+    d->comm->ops = loop_ops;
+    ew_free(w);
+}
+
 /* What stands behind the vote, and whether that needs another rank. */
 static void an_update_that_needs_others(void **state)
 {
@@ -484,6 +560,7 @@ HSP_TEST_FILE(engine_test)
         cmocka_unit_test(abort_ends_every_rank),
         cmocka_unit_test(a_passed_vote_is_kept),
         cmocka_unit_test(an_update_that_needs_others),
+        cmocka_unit_test(an_abort_in_a_vote_ends_no_work_beside_it),
         cmocka_unit_test(errors_name_the_place),
         cmocka_unit_test(warming_up_can_be_stopped),
         /* These choose for themselves. */
