@@ -24,7 +24,7 @@ static bool begin(struct hsp_ex_epoch *e)
     bool may = !e->due.all && !pending && !e->sealing && whole && version > e->sealed;
     e->sealing = e->sealing || may;
     (void)pthread_mutex_unlock(&e->lock);
-    if (pending) {
+    if (pending && version > due) { /* the keeper thread seals the due version itself */
         hsp_log(e->env->log, HSP_LOG_INFO, "executor",
                 "epoch %" PRIu64 " of job %u has ended at version %" PRIu64
                 ", which is not sealed: version %" PRIu64 " is not known to be stable",

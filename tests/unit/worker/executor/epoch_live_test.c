@@ -121,6 +121,17 @@ static void test_nothing_while_a_version_is_pending(void **state)
     assert_true(b.low == 0 && b.high == 4);
 }
 
+/* Of the due version itself nothing is told: it is sealed as ever. */
+static void test_no_word_of_the_due_version(void **state)
+{
+    struct xw_world *w = *state;
+    char log[4300];
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    (void)after(w, two, 4, "vote.before 4 executor 0");
+    assert_int_equal(xw_lines_with(log, "which is not sealed"), 0);
+}
+
 /* Nor before the first vote. */
 static void test_nothing_before_the_first_vote(void **state)
 {
@@ -247,6 +258,7 @@ HSP_TEST_FILE(epoch_live_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_an_update_is_finished, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_an_update_is_finished, xw_setup_device, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_no_word_of_the_due_version, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_nothing_while_a_version_is_pending, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_nothing_before_the_first_vote, xw_setup, xw_teardown),
