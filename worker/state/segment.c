@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -337,11 +338,12 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
     if (fd < 0) {
         return hsp_state_io_error(err, "cannot create", tmp);
     }
+    /* With its head the file looks like a spare until it is renamed: nobody else may cut it. */
+    (void)flock(fd, LOCK_EX | LOCK_NB);
     st = hsp_room_take(dir, fd, head.file_bytes, tmp, stop, err);
     if (st == HSP_OK) {
         st = map_file(fd, (size_t)head.file_bytes, true, tmp, &s, err);
     }
-    (void)close(fd); /* the mapping holds the file */
     if (st == HSP_OK) {
         st = hsp_room_map(s->map, s->bytes, stop, err);
     }
@@ -351,6 +353,8 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
     if (st == HSP_OK && rename(tmp, path) != 0) {
         st = hsp_state_io_error(err, "cannot rename to", path);
     }
+    (void)flock(fd, LOCK_UN); /* the mapping would keep the lock */
+    (void)close(fd);
     if (st != HSP_OK) {
         (void)hsp_segment_close_behind(dir, s);
         (void)hsp_segment_unlink(dir, tmp); /* the first error is the one to report */
@@ -431,7 +435,10 @@ enum hsp_status hsp_segment_reuse(const char *dir, const char *spare,
     if (fd < 0) {
         return hsp_err_set(err, HSP_ENOENT, 0, "%s was cut", spare);
     }
-    st = refill(s, fd, &head, rows, spare, path, err);
+    /* A process that opened the file as a segment may still read the table of that. */
+    st = head.file_bytes >= s->head->area_at
+             ? refill(s, fd, &head, rows, spare, path, err)
+             : hsp_err_set(err, HSP_ENOENT, 0, "%s has a longer table", spare);
     (void)close(fd);
     return st;
 }

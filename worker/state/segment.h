@@ -75,8 +75,8 @@ bool hsp_segment_is_named(const char *dir, const struct hsp_state_segment *s);
 bool hsp_segment_make_spare(const char *dir, struct hsp_state_segment *s,
                             char ret_path[HSP_SEGMENT_PATH]);
 /* As hsp_segment_create, out of @s, whose file is the spare @spare and has hsp_segment_file_bytes
- * or more: no page is new, and the area has what it had. HSP_ENOENT: it was cut, and is left to
- * hsp_segment_close; the same after any other error. */
+ * or more: no page is new, and the area has what it had. HSP_ENOENT: it was cut, or its table is
+ * longer than the new file, and is left to hsp_segment_close; the same after any other error. */
 enum hsp_status hsp_segment_reuse(const char *dir, const char *spare,
                                   const struct hsp_segment_key *key, const struct hsp_whose *whose,
                                   const struct hsp_segment_row *rows, uint32_t n,

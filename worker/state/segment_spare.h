@@ -5,9 +5,10 @@
  *            job-4+0+2+e7+s0.tmp, and stays mapped. Layout 9 is prepared: the file gets the head of
  *            a new segment and the name job-4+0+2+e9+s0.seg. Or another executor lacks room before
  *            that: it deletes the file, and frees its pages under the mapping.
- * Format:    a spare has the name of a segment in the making, and the first word of a segment; a
- *            segment in the making begins with zeros. So any version of an agent, or of an executor
- *            of the device, deletes a spare when it begins, as it does with what others left.
+ * Format:    a spare has the name of a segment in the making, and the first word of a segment. A
+ *            segment in the making begins with zeros, and is locked until it has its name. So any
+ *            version of an agent, or of an executor of the device, deletes a spare when it begins,
+ *            as it does with files that others left.
  * Purity:    shell (files of one folder).
  * Threads:   any, in all processes that share the folder. A lock on the file (flock) says whose it
  *            is: its executor locks it before it touches the pages, others before they cut it.

@@ -228,6 +228,28 @@ static void spares_make_room(void **state)
     hsp_segment_close(next);
 }
 
+/* Another executor lacks room just when a segment in the making has the first word of its head. */
+static bool has_its_head(void *dir)
+{
+    const uint64_t word = HSP_SEGMENT_MAGIC;
+    char path[4300];
+    (void)snprintf(path, sizeof path, "%s/gpt+node-1+0+e1+s0.tmp", (const char *)dir);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && pwrite(fd, &word, sizeof word, 0) == sizeof word && close(fd) == 0);
+    hsp_spare_cut(dir);
+    return false;
+}
+
+static void a_segment_in_the_making_is_no_spare(void **state)
+{
+    const struct hsp_segment_stop stop = {.over = has_its_head, .of = *state};
+    struct hsp_state_segment *s;
+    struct hsp_err err = {0};
+    assert_ok(create(*state, 8192, &stop, &s, &err), &err);
+    assert_true(hsp_segment_is_named(*state, s));
+    hsp_segment_close(s);
+}
+
 static bool frees_at_last(void *left)
 {
     if (counts_down(left)) {
@@ -299,6 +321,7 @@ HSP_TEST_FILE(segment_room_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(spares_make_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_segment_in_the_making_is_no_spare, setup, teardown),
         cmocka_unit_test_setup_teardown(want_of_room_is_told_by_its_name, setup, teardown),
         cmocka_unit_test_setup_teardown(creation_ends_between_two_pieces, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_given_up_is_unmapped_behind_it, setup, teardown),

@@ -712,6 +712,34 @@ static void a_spare_becomes_a_segment(void **state)
     hsp_segment_close(s);
 }
 
+#define LONG 200 /* rows of a table that is longer than a small segment */
+
+/* A process that scans the folder may still read the table of the segment that a spare was. */
+static void a_spare_is_not_cut_into_its_table(void **state)
+{
+    struct hsp_segment_key was = key_of(7, 0), is = key_of(9, 0);
+    struct hsp_segment_row rows[LONG];
+    struct hsp_state_segment *s, *reader;
+    char spare[HSP_SEGMENT_PATH];
+    struct hsp_err err = {0};
+    for (uint32_t i = 0; i < LONG; i++) {
+        rows[i] = (struct hsp_segment_row){.tensor = i,
+                                           .dtype = HSP_F32,
+                                           .full = {8},
+                                           .box = {.rank = 1, .hi = {8}},
+                                           .offset = 64 * (int64_t)i};
+    }
+    assert_ok(hsp_segment_create(*state, &was, &whose, rows, LONG, 64 * LONG, NULL, &s, &err),
+              &err);
+    assert_ok(hsp_segment_open(*state, &was, false, &reader, &err), &err);
+    assert_true(hsp_segment_make_spare(*state, s, spare));
+    assert_status(hsp_segment_reuse(*state, spare, &is, &whose, rows, 1, 64, s, &err), HSP_ENOENT);
+    assert_ok(hsp_segment_check(reader, &err), &err);
+    assert_ok(hsp_segment_reuse(*state, spare, &is, &whose, rows, LONG, 64 * LONG, s, &err), &err);
+    hsp_segment_close(reader);
+    hsp_segment_close(s);
+}
+
 /* It is its executor's while that has locked it, and anybody's else. */
 static void a_spare_is_cut_unless_it_is_locked(void **state)
 {
@@ -756,6 +784,7 @@ HSP_TEST_FILE(segment_test)
         cmocka_unit_test_setup_teardown(a_segment_of_the_first_format_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(sealed_state_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(a_spare_becomes_a_segment, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_spare_is_not_cut_into_its_table, setup, teardown),
         cmocka_unit_test_setup_teardown(a_spare_is_cut_unless_it_is_locked, setup, teardown),
         cmocka_unit_test_setup_teardown(a_part_is_found_in_its_row, setup, teardown),
         cmocka_unit_test_setup_teardown(creation_is_refused, setup, teardown),
