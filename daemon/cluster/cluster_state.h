@@ -255,7 +255,7 @@ struct hsp_cl_epoch {
     bool share_notes; /* its executors give each other the notes of steps (step_share.h) */
     bool buckets;     /* their packages have the buckets of Reshards. Not stored */
     bool due;         /* they know that not every version is due. Not stored */
-    bool live;        /* at a loss they seal what they compute with. Not stored */
+    bool live;        /* at a loss they seal what they compute with */
     bool keeps;       /* version `keep` stays until `step` is stable. Not stored */
     uint64_t keep;
     uint64_t due_steps;   /* between its last two stable versions; 0: not known. Not stored */
@@ -492,7 +492,7 @@ struct hsp_job {
     uint64_t stable;        /* greatest version known to be stable */
     uint64_t passed;        /* greatest version of the epoch with a vote that is known; no row */
     bool suspending;        /* by a checkpoint of suspend_from or later */
-    bool ckpt_asked;        /* such a checkpoint is wanted, and the job goes on; no row */
+    bool ckpt_asked;        /* such a checkpoint is wanted, and the job goes on */
     uint64_t suspend_from;  /* stable when that was asked */
     uint64_t suspend_epoch; /* whose rank 0 was asked for the checkpoint, 0 none yet */
     bool suspend_unheard;   /* rank 0 was away, or hspmdd began; it has told no step since */

@@ -250,7 +250,11 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
         hsp_ci_look_job(c, j);
         hsp_ci_promote(c, j); /* a vote passed: all have started, whatever was lost on the way */
     }
-    if (!record_step(c, j, m) || m->epoch != j->cur.epoch || !hsp_ci_job_runs(j)) {
+    if (!record_step(c, j, m) || m->epoch != j->cur.epoch) {
+        return;
+    }
+    if (!hsp_ci_job_runs(j)) { /* told by its heir, or again behind a restart of hspmdd */
+        j->lost_from = s->step > j->lost_from ? s->step : j->lost_from;
         return;
     }
     uint64_t stable = s->step > s->ahead ? s->step - s->ahead : 0;

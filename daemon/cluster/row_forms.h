@@ -23,7 +23,9 @@
 #define ROW_OLDEST     4
 
 /* Bits of the row of a job. */
-#define SHARE_NOTES 4 /* in the byte of an epoch's mode; earlier programs pass over it */
-enum { RAN_UNKNOWN = 1, RAN_ANEW = 2 }; /* before the nodes that have run it */
+/* In the byte of an epoch's mode; earlier programs pass over them. */
+enum { SHARE_NOTES = 4, SEALS_LIVE = 8 };
+/* Before the nodes that have run it; earlier programs pass over the last one. */
+enum { RAN_UNKNOWN = 1, RAN_ANEW = 2, CKPT_ASKED = 4 };
 
 #endif

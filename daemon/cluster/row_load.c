@@ -247,6 +247,7 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     uint8_t mode = hsp_cur_u8(r);
     e.mode = (enum hsp_epoch_mode)(mode & 3);
     e.share_notes = (mode & SHARE_NOTES) != 0;
+    e.live = (mode & SEALS_LIVE) != 0;
     uint8_t phase = hsp_cur_u8(r);
     e.phase = phase <= HSP_ATT_GO ? (enum hsp_attempt_phase)phase : HSP_ATT_NONE;
     e.step = hsp_cur_u64(r);
@@ -386,6 +387,8 @@ static bool get_ran(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version
     uint8_t flags = hsp_cur_u8(r);
     j->ran_unknown = (flags & RAN_UNKNOWN) != 0;
     j->anew = (flags & RAN_ANEW) != 0;
+    j->ckpt_asked = (flags & CKPT_ASKED) != 0;
+    j->suspend_unheard = j->suspend_unheard || j->ckpt_asked;
     uint32_t n = hsp_cur_count(r, HSP_MAX_NODES, 4);
     bool ok = true;
     for (uint32_t i = 0; ok && i < n; i++) {

@@ -197,7 +197,8 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_cl_epoch *e)
     hsp_buf_u64(b, e->plan);
     hsp_buf_u64(b, e->from_plan);
     hsp_buf_u64(b, e->base_epoch);
-    hsp_buf_u8(b, (uint8_t)(e->mode | (e->share_notes ? SHARE_NOTES : 0)));
+    hsp_buf_u8(
+        b, (uint8_t)(e->mode | (e->share_notes ? SHARE_NOTES : 0) | (e->live ? SEALS_LIVE : 0)));
     hsp_buf_u8(b, (uint8_t)e->phase);
     hsp_buf_u64(b, e->step);
     hsp_buf_u32(b, e->n_ranks);
@@ -223,7 +224,8 @@ static void put_ran(struct hsp_buf *b, const struct hsp_job *j)
     for (uint32_t i = 0; i < j->n_marks; i++) {
         n += j->marks[i].ran;
     }
-    hsp_buf_u8(b, (uint8_t)((j->ran_unknown ? RAN_UNKNOWN : 0) | (j->anew ? RAN_ANEW : 0)));
+    hsp_buf_u8(b, (uint8_t)((j->ran_unknown ? RAN_UNKNOWN : 0) | (j->anew ? RAN_ANEW : 0) |
+                            (j->ckpt_asked ? CKPT_ASKED : 0)));
     hsp_buf_u32(b, n);
     for (uint32_t i = 0; i < j->n_marks; i++) {
         if (j->marks[i].ran) {

@@ -103,6 +103,7 @@ void hsp_ci_checkpoint(struct hsp_cluster *c, struct hsp_job *j)
     } else {
         ask(c, j);
     }
+    hsp_ci_store_job(c, j);
     hsp_ci_suspend_advance(c, j);
 }
 
@@ -146,8 +147,12 @@ void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j, uint6
     if (!k->complete && epoch != j->cur.epoch) {
         return;
     }
+    bool asked = j->ckpt_asked;
     j->ckpt_asked = false;
     if (!j->suspending) {
+        if (asked) {
+            hsp_ci_store_job(c, j);
+        }
         return;
     }
     if (k->complete) {

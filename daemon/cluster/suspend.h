@@ -14,8 +14,8 @@
 void hsp_ci_suspend_origin(struct hsp_job *j);
 /* Performs the command suspend and replies. */
 void hsp_ci_suspend(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j);
-/* An administrator wants a checkpoint of @j, which runs. The wish ends as one to suspend does; a
- * restart of hspmdd ends it, too. */
+/* An administrator wants a checkpoint of @j, which runs. The wish is stored, and ends as one to
+ * suspend does. */
 void hsp_ci_checkpoint(struct hsp_cluster *c, struct hsp_job *j);
 /* Asks rank 0 for the checkpoint, once per epoch. */
 void hsp_ci_suspend_advance(struct hsp_cluster *c, struct hsp_job *j);

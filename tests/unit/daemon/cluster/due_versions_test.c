@@ -34,6 +34,26 @@ static void loses_a_peer(struct cw_world *w, uint64_t version)
     cw_ready(w, 1, 1, 5);
 }
 
+static void breaks(struct cw_world *w)
+{
+    cw_msg(w, 2,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = cw_job(w, 1)->cur.epoch,
+                            .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "it is silent"}});
+}
+
+/* @node tells that it has these versions of layout 1; 0: nothing. */
+static void sealed(struct cw_world *w, uint32_t node, uint64_t one, uint64_t other)
+{
+    struct hsp_m_holding h[2] = {
+        {.job = 1, .plan = 1, .rank = node, .owner = node, .version = one},
+        {.job = 1, .plan = 1, .rank = node, .owner = node, .version = other}};
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_SEALED,
+                            .epoch = cw_job(w, 1)->seal_upto,
+                            .u.sealed = {.job = 1, .n_holdings = 1 + (other > 0), .holdings = h}});
+}
+
 static void steps_beyond_the_stable_version_are_made_again(void **state)
 {
     (void)state;
@@ -73,6 +93,35 @@ static void after_a_restart_the_distance_is_learnt_anew(void **state)
     assert_int_equal(cw_job(&w, 1)->cur.due_steps, 0);
     says_step(&w, 26, 1);
     assert_int_equal(cw_job(&w, 1)->cur.due_steps, 5);
+    cw_end(&w);
+}
+
+/* hspmdd begins again right behind a loss, with the row of the begin of the epoch. Agents tell again the steps that
+ * hspmdd may not have heard of. */
+static void steps_told_again_behind_a_restart_count(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    says_step(&w, 7, 0);
+    says_step(&w, 12, 5);
+    breaks(&w);
+    cw_restart_nodes(&w, 2);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+    says_step(&w, 11, 4);
+    says_step(&w, 12, 5);
+    sealed(&w, 0, 7, 0);
+    sealed(&w, 1, 7, 0);
+    for (uint32_t n = 1; n <= 2; n++) {
+        cw_msg(&w, n,
+               (struct hsp_msg){.type = HSP_MSG_REACHED, .u.reached = {.round = w.c->next_round}});
+    }
+    assert_int_equal(cw_job(&w, 1)->att.step, 7);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 7, cw_even, 2);
+    assert_int_equal(wc_steps_lost(&w), 5);
     cw_end(&w);
 }
 
@@ -191,14 +240,6 @@ static void a_job_that_trains_does_not_end_by_switches(void **state)
     cw_end(&w);
 }
 
-static void breaks(struct cw_world *w)
-{
-    cw_msg(w, 2,
-           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
-                            .epoch = cw_job(w, 1)->cur.epoch,
-                            .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "it is silent"}});
-}
-
 /* Each epoch makes five steps, none of which outlives it. */
 static void a_job_ends_that_gets_no_stable_version(void **state)
 {
@@ -271,18 +312,6 @@ static const struct hsp_msg *sent(const struct cw_world *w, uint32_t conn, uint1
         found = a->msg != NULL && a->conn == conn && a->msg->type == type ? a->msg : found;
     }
     return found;
-}
-
-/* @node tells that it has these versions of layout 1; 0: nothing. */
-static void sealed(struct cw_world *w, uint32_t node, uint64_t one, uint64_t other)
-{
-    struct hsp_m_holding h[2] = {
-        {.job = 1, .plan = 1, .rank = node, .owner = node, .version = one},
-        {.job = 1, .plan = 1, .rank = node, .owner = node, .version = other}};
-    cw_msg(w, node + 1,
-           (struct hsp_msg){.type = HSP_MSG_SEALED,
-                            .epoch = cw_job(w, 1)->seal_upto,
-                            .u.sealed = {.job = 1, .n_holdings = 1 + (other > 0), .holdings = h}});
 }
 
 /* Both have version 8 of layout 1, node @node also the newer one: the job goes on from that, and version 8 stays. */
@@ -372,6 +401,19 @@ static void who_seals_at_a_loss(void **state)
     assert_false(says_live(HSP_PROTO_LIVE, true));
 }
 
+/* So status tells the same cost of a loss behind a restart of hspmdd. */
+static void who_seals_is_known_behind_a_restart(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    assert_true(cw_job(&w, 1)->cur.live);
+    cw_restart_nodes(&w, 2);
+    assert_true(cw_job(&w, 1)->cur.live);
+    cw_end(&w);
+}
+
 /* The more there is to copy, the longer a node may take to answer SEAL. */
 static void time_to_seal_grows_with_the_state(void **state)
 {
@@ -396,9 +438,11 @@ HSP_TEST_FILE(due_versions_test)
         cmocka_unit_test(a_version_that_a_survivor_sealed_is_kept),
         cmocka_unit_test(halves_on_both_sides_of_a_vote),
         cmocka_unit_test(who_seals_at_a_loss),
+        cmocka_unit_test(who_seals_is_known_behind_a_restart),
         cmocka_unit_test(time_to_seal_grows_with_the_state),
         cmocka_unit_test(steps_beyond_the_stable_version_are_made_again),
         cmocka_unit_test(after_a_restart_the_distance_is_learnt_anew),
+        cmocka_unit_test(steps_told_again_behind_a_restart_count),
         cmocka_unit_test(a_stable_version_that_is_gone_is_lost),
         cmocka_unit_test(a_job_that_trains_does_not_end_by_switches),
         cmocka_unit_test(a_job_ends_that_gets_no_stable_version),

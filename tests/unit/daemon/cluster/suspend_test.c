@@ -397,6 +397,29 @@ static void a_checkpoint_asked_for_before_a_switch(void **state)
     }
 }
 
+/* hspmdd begins again before rank 0 has written it: rank 0 is asked again, and a third start asks nobody. */
+static void a_checkpoint_asked_for_before_a_restart(void **state)
+{
+    (void)state;
+    for (int complete = 0; complete < 2; complete++) {
+        struct cw_world w;
+        running(&w);
+        assert_int_equal(admin(&w, HSP_ADMIN_CHECKPOINT), HSP_OK);
+        cw_restart(&w, NULL);
+        cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, cw_job(&w, 1)->cur.epoch);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_CHECKPOINT), 1);
+        saved(&w, 9, true); /* said again with the hello: it may be older than the wish */
+        assert_true(cw_job(&w, 1)->ckpt_asked);
+        cw_pass(&w, 1, 20, cw_even, 2);
+        saved(&w, 21, complete != 0);
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+        cw_restart(&w, NULL);
+        cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, cw_job(&w, 1)->cur.epoch);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_CHECKPOINT), 0);
+        cw_end(&w);
+    }
+}
+
 /* The version it went on from is written again: its checkpoint is as good as a new one. */
 static void again_before_its_next_step(void **state)
 {
@@ -617,6 +640,7 @@ HSP_TEST_FILE(suspend_test)
         cmocka_unit_test(the_wish),
         cmocka_unit_test(a_failure_behind_a_switch),
         cmocka_unit_test(a_checkpoint_asked_for_before_a_switch),
+        cmocka_unit_test(a_checkpoint_asked_for_before_a_restart),
         cmocka_unit_test(again_before_its_next_step),
         cmocka_unit_test(its_state_is_lost_meanwhile),
         cmocka_unit_test(a_checkpoint_completes_behind_the_decision),
