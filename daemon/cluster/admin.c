@@ -288,6 +288,22 @@ static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, s
     reply(c, a, HSP_OK, j->id, "");
 }
 
+/* Refuses command @verb: executors of @j have not stopped. */
+static const char *still_stopping(struct hsp_cluster *c, const struct hsp_job *j, const char *verb)
+{
+    const char *list = "";
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        bool away = hsp_ci_node(c, j->leases[i])->conn == 0;
+        list = hsp_ci_and_name(c, list, i,
+                               hsp_ci_printf(c, "%s%s", hsp_ci_device_name(c, j->leases[i]),
+                                             away ? " (not connected)" : ""));
+    }
+    return hsp_ci_printf(c,
+                         "job %s is still stopping%s%s: %s it again in a minute; an executor that "
+                         "does not stop is killed, which the log of its hspmd-worker tells",
+                         j->name, list[0] != '\0' ? " on " : "", list, verb);
+}
+
 /* A job that is held since an older store was put back has not ended, says an administrator. */
 static void believe(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
@@ -394,6 +410,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
         return;
     }
     const char *fault = resume_fault(c, j);
+    fault = fault == NULL && a->stopping ? still_stopping(c, j, "resume") : fault;
     bool kept = hsp_ci_keeps_state(j) && !a->has_step;
     if (fault == NULL && (kept || (j->has_ckpt && j->state != HSP_JOB_SUSPENDED))) {
         fault = diverged(c, a, j, kept ? j->stable : j->ckpt_step);
@@ -462,19 +479,6 @@ static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     reply(c, a, HSP_OK, j->id, hsp_ci_say_cancelled(c, j, known));
 }
 
-/* The devices on which @j is still stopping: "n0/0, n1/0". */
-static const char *stopping_on(struct hsp_cluster *c, const struct hsp_job *j)
-{
-    const char *list = "";
-    for (uint32_t i = 0; i < j->n_leases; i++) {
-        bool away = hsp_ci_node(c, j->leases[i])->conn == 0;
-        list = hsp_ci_and_name(c, list, i,
-                               hsp_ci_printf(c, "%s%s", hsp_ci_device_name(c, j->leases[i]),
-                                             away ? " (not connected)" : ""));
-    }
-    return list;
-}
-
 /* Its checkpoints stay where they are. */
 static void forget_job(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
@@ -487,12 +491,7 @@ static void forget_job(struct hsp_cluster *c, const struct hsp_admin_event *a, s
         return;
     }
     if (j->n_leases != 0) {
-        reply(c, a, HSP_ESTATE, j->id,
-              hsp_ci_printf(c,
-                            "job %s is still stopping on %s: forget it again in a minute; an "
-                            "executor that does not stop is killed, which the log of its "
-                            "hspmd-worker tells",
-                            j->name, stopping_on(c, j)));
+        reply(c, a, HSP_ESTATE, j->id, still_stopping(c, j, "forget"));
         return;
     }
     const char *was = hsp_ci_say_forgotten(c, j);

@@ -250,6 +250,7 @@ struct hsp_admin_event {
     uint64_t step;
     bool diverged; /* resume: no loss from version `diverged_from` on is finite, say the metrics */
     uint64_t diverged_from;
+    bool stopping;   /* resume: nobody was asked, as devices of the job did not stop in time */
     bool looked;     /* resume: nodes have been asked which checkpoints they see; */
     uint32_t n_seen; /* these; reason: what could not be seen, "" nothing */
     const struct hsp_m_seen *seen;

@@ -28,7 +28,8 @@ struct hsp_look {
     uint64_t request, step;
     char actor[96];
     bool waits;        /* nobody was asked: devices of the job still stop */
-    hsp_msec until_ms; /* FOR_FORGET: for so long at most */
+    bool stopping;     /* they did not in time, and nobody is asked */
+    hsp_msec until_ms; /* FOR_RESUME, FOR_FORGET: for so long at most */
     hsp_msec end_ms;
     struct hsp_ckpt_answers got;
 };
@@ -108,10 +109,11 @@ static void ask_stopped(struct hsp_app *a, struct hsp_look *x)
 {
     const struct hsp_job *j = hsp_cluster_job(a->cluster, x->job);
     bool stops = j != NULL && hsp_ci_at_rest(j) && j->n_leases > 0;
-    x->waits =
-        stops && (x->why == FOR_RESUME || (x->why == FOR_FORGET && hsp_app_now() < x->until_ms));
+    stops = stops && (x->why == FOR_RESUME || x->why == FOR_FORGET);
+    x->waits = stops && hsp_app_now() < x->until_ms;
+    x->stopping = stops && !x->waits;
     x->end_ms = x->waits ? hsp_app_now() + STOPS_MS : 0;
-    if (!x->waits && x->why != FOR_FORGET) {
+    if (!x->waits && !x->stopping && x->why != FOR_FORGET) {
         (void)ask(a, x);
     }
 }
@@ -140,6 +142,7 @@ static void resume(struct hsp_app *a, const struct hsp_look *x, const char *why)
                                  .job = x->job,
                                  .has_step = true,
                                  .step = x->step,
+                                 .stopping = x->stopping,
                                  .looked = !x->got.mute, /* else the record counts, too */
                                  .n_seen = x->got.n_seen,
                                  .seen = x->got.seen,
@@ -326,7 +329,7 @@ static void begin_for(struct hsp_app *a, const struct hsp_caller *cl, const stru
 void hsp_app_resume_from(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
                          uint32_t job, uint64_t step)
 {
-    struct hsp_look what = {.why = FOR_RESUME, .step = step};
+    struct hsp_look what = {.why = FOR_RESUME, .step = step, .until_ms = hsp_app_now() + STOP_MS};
     begin_for(a, cl, m, job, &what);
 }
 

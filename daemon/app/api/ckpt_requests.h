@@ -18,12 +18,11 @@ struct hsp_look;
 
 /* FIND_CKPTS of the core: CKPTS is posted, but for one that is overtaken by another of the job. */
 void hsp_app_find_ckpts(struct hsp_app *a, const struct hsp_action *act);
-/* RESUME of job @job from @step. Nodes are asked when its devices have stopped; dropped if the
- * caller goes before. */
+/* RESUME of job @job from @step. Nodes are asked when its devices have stopped; behind 8 s it is
+ * refused, with the names of the devices that have not. Dropped if the caller goes before. */
 void hsp_app_resume_from(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
                          uint32_t job, uint64_t step);
-/* FORGET of job @job, when its devices have stopped; behind 8 s it is refused, with the names of
- * the devices that have not. Dropped if the caller goes before. */
+/* FORGET of job @job, in the same way; nobody is asked. */
 void hsp_app_forget(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
                     uint32_t job);
 /* CKPT list. */

@@ -590,15 +590,18 @@ static void a_step_is_waited_for_until_it_is_made(void **state)
 }
 
 /* An executor of the job does not stop: the core says where, before hspmdctl stops waiting. */
-static void a_job_that_does_not_stop_is_not_forgotten(void **state)
+static void a_job_that_does_not_stop(uint16_t verb)
 {
     struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];
     struct hsp_job j = {.id = 1, .name = "j", .state = HSP_JOB_CANCELLED, .n_leases = 1};
-    const struct hsp_msg m = {.type = HSP_MSG_FORGET, .u.query = {.name = "j", .what = ""}};
-    (void)state;
+    const struct hsp_msg m = {.type = verb, .u.query = {.name = "j", .what = ""}};
     w.app->cluster->jobs[w.app->cluster->n_jobs++] = &j;
     (void)snprintf(c->name, sizeof c->name, "me");
-    hsp_app_forget(w.app, c, &m, 1);
+    if (verb == HSP_MSG_FORGET) {
+        hsp_app_forget(w.app, c, &m, 1);
+    } else {
+        hsp_app_resume_from(w.app, c, &m, 1, 40);
+    }
     for (int ms = 0; ms < 8000; ms += 100) {
         hsp_app_ckpts_check(w.app);
         hsp_app_settle(w.app);
@@ -610,6 +613,18 @@ static void a_job_that_does_not_stop_is_not_forgotten(void **state)
     hsp_app_settle(w.app);
     assert_said("admin me; ");
     w.app->cluster->n_jobs--;
+}
+
+static void a_job_that_does_not_stop_is_not_forgotten(void **state)
+{
+    (void)state;
+    a_job_that_does_not_stop(HSP_MSG_FORGET);
+}
+
+static void nor_does_it_go_on_from_a_checkpoint(void **state)
+{
+    (void)state;
+    a_job_that_does_not_stop(HSP_MSG_RESUME);
 }
 
 /* One connection may send as many requests as it likes. */
@@ -742,6 +757,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(a_step_of_a_job_that_is_not_on_record_is_waited_for),
         TEST(a_step_is_waited_for_until_it_is_made),
         TEST(a_job_that_does_not_stop_is_not_forgotten),
+        TEST(nor_does_it_go_on_from_a_checkpoint),
         TEST(no_more_wait_than_there_is_room_for),
         TEST(a_step_that_is_told_again_is_no_second_point),
         TEST(a_store_that_takes_nothing_says_what_to_do),

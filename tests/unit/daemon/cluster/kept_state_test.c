@@ -567,6 +567,13 @@ static void only_what_has_ended_is_forgotten(void **state)
                         "job j is still stopping on n0/0, n1/0: forget it again in a minute; an "
                         "executor that does not stop is killed, which the log of its hspmd-worker "
                         "tells");
+    struct hsp_admin_event late = {
+        .verb = HSP_ADMIN_RESUME, .job = 1, .has_step = true, .stopping = true};
+    assert_int_equal(cw_admin(&w, late), HSP_ESTATE);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "job j is still stopping on n0/0, n1/0: resume it again in a minute; an "
+                        "executor that does not stop is killed, which the log of its hspmd-worker "
+                        "tells");
     for (uint32_t i = 0; i < 2; i++) {
         cw_msg(&w, i + 1,
                (struct hsp_msg){.type = HSP_MSG_STOPPED,
