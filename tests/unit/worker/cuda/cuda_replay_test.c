@@ -7,6 +7,16 @@
 
 #define N 16
 
+/* Two arrays: *ret_ones, and the zeros that this returns. */
+static float *ones_and_zeros(struct hsp_backend *b, float **ret_ones)
+{
+    float *zeros = standin_alloc(b, N);
+    *ret_ones = standin_alloc(b, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, *ret_ones, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, zeros, 0.0, N);
+    return zeros;
+}
+
 /* y += x, twice, under a key. Whether it was replayed. */
 static bool piece(struct hsp_backend *b, uint64_t key, float *y, const float *x)
 {
@@ -44,9 +54,7 @@ static void test_once_to_run_twice_to_keep(void **state)
 {
     (void)state;
     struct hsp_backend *b = standin_open(NULL, NULL);
-    float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
-    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+    float *x, *y = ones_and_zeros(b, &x);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(piece(b, 1, y, x), i > 1);
         assert_int_equal(hsp_fake_calls("cudaStreamBeginCapture"), i > 0);
@@ -66,9 +74,7 @@ static void test_rehearsed(void **state)
     (void)state;
     struct hsp_err err;
     struct hsp_backend *b = standin_open(NULL, NULL);
-    float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
-    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+    float *x, *y = ones_and_zeros(b, &x);
     assert_ok(b->rehearse(b, HSP_DEVQ_COMPUTE, true, &err), &err);
     assert_false(piece(b, 1, y, x));
     assert_true(piece(b, 1, y, x)); /* the graph is there */
@@ -98,9 +104,7 @@ static void test_rehearsed_in_vain(void **state)
     for (size_t i = 0; i < HSP_ARRAY_LEN(names); i++) {
         struct hsp_err err;
         struct hsp_backend *b = standin_open(NULL, NULL);
-        float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-        standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
-        standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+        float *x, *y = ones_and_zeros(b, &x);
         assert_ok(b->rehearse(b, HSP_DEVQ_COMPUTE, true, &err), &err);
         hsp_fake_fail(names[i], 1, cudaErrorNotSupported);
         assert_int_equal(piece(b, 1, y, x), i == 0);
@@ -118,9 +122,7 @@ static void test_the_oldest_goes(void **state)
 {
     (void)state;
     struct hsp_backend *b = standin_open(&(struct hsp_fake_opts){.eager = true}, NULL);
-    float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
-    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+    float *x, *y = ones_and_zeros(b, &x);
     for (uint64_t k = 0; k < HSP_CUDA_MAX_GRAPHS; k++) {
         (void)piece(b, k, y, x);
         (void)piece(b, k, y, x);
@@ -183,9 +185,7 @@ static void test_an_update_that_is_refused(void **state)
 {
     (void)state;
     struct hsp_backend *b = standin_open(NULL, NULL);
-    float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
-    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+    float *x, *y = ones_and_zeros(b, &x);
     for (int i = 0; i < 3; i++) {
         (void)piece(b, 1, y, x);
     }
@@ -209,9 +209,7 @@ static void test_no_memory_for_a_graph(void **state)
     (void)state;
     struct hsp_err err;
     struct hsp_backend *b = standin_open(NULL, NULL);
-    float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
-    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+    float *x, *y = ones_and_zeros(b, &x);
     for (uint64_t k = 0; k < 3; k++) {
         (void)piece(b, k, y, x);
         (void)piece(b, k, y, x);
@@ -248,9 +246,7 @@ static void test_what_cannot_be_replayed(void **state)
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         struct hsp_backend *b = standin_open(NULL, NULL);
         struct hsp_cuda *g = (struct hsp_cuda *)b;
-        float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-        standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
-        standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+        float *x, *y = ones_and_zeros(b, &x);
         for (int turn = 0; turn < 6; turn++) {
             if (turn == c[i].at) {
                 hsp_fake_fail(c[i].name, 1, c[i].how);
