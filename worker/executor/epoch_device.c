@@ -109,8 +109,9 @@ void hsp_epoch_device_trim(void *of)
     bool trimmed = b->trim(b);
     (void)pthread_mutex_unlock(&env->greets);
     if (trimmed) {
+        atomic_store(&env->untrimmed, false); /* before: another thread may have more to unpin */
+        hsp_reaper_keep(env->device_reaper, false);
         hsp_pool_unpin(env);
-        atomic_store(&env->untrimmed, false);
     }
 }
 
@@ -180,6 +181,7 @@ void hsp_epoch_device_clear(struct hsp_ex_epoch *e)
     if (atomic_load(&e->env->on_device) == 0) {
         trim_soon(e);
     }
+    hsp_reaper_keep(e->env->device_reaper, false); /* the rest comes only when an epoch ends */
     e->dev.late = hsp_pool_has_out(e->env);
 }
 

@@ -291,13 +291,23 @@ static void refuse_over(struct executor *x, const struct hsp_msg *m)
     refuse(x, m, why);
 }
 
+/* Segments that are pinned give their room back when the device is trimmed, which comes behind the
+ * answer. An executor that reads the answer and lacks room waits for that. */
+static void empty_pool(struct executor *x)
+{
+    hsp_pool_empty(&x->env);
+    if (hsp_pool_has_out(&x->env)) {
+        hsp_reaper_keep(&x->device_reaper, true);
+    }
+}
+
 static void on_prepare(struct executor *x, const struct hsp_msg *m)
 {
     const struct hsp_m_prepare *p = &m->u.prepare;
     struct hsp_err err = {0};
     if (x->job != p->job || !hsp_digest_equal(x->cluster, p->cluster)) {
         close_up_to(x, x->job, UINT64_MAX, end_epoch); /* one job at a time: the other's are over */
-        hsp_pool_empty(&x->env);
+        empty_pool(x);
         x->job = p->job;
         x->cluster = p->cluster;
         x->newest = x->floor = 0;
@@ -383,7 +393,7 @@ static void tidy_idle(struct executor *x)
 {
     if (x->running == NULL && x->next == NULL && x->left == NULL) {
         hsp_data_cache_drop(x->env.data);
-        hsp_pool_empty(&x->env);
+        empty_pool(x);
     }
 }
 

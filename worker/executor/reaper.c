@@ -17,6 +17,21 @@ static bool is_busy(const struct hsp_reaper *r)
     return r->first != NULL || r->began_ns != 0;
 }
 
+/* Under the lock. */
+static void raise_room(struct hsp_reaper *r)
+{
+    r->room = r->room >= 0 ? r->room : hsp_segment_room_comes(r->dir);
+}
+
+/* Under the lock. */
+static void lower_room(struct hsp_reaper *r)
+{
+    if (!is_busy(r) && !r->keeps && r->room >= 0) {
+        (void)close(r->room);
+        r->room = -1;
+    }
+}
+
 static struct hsp_gift *take(struct hsp_reaper *r)
 {
     struct hsp_gift *g = r->first;
@@ -45,10 +60,7 @@ static void *reap(void *arg)
         work(of);
         (void)pthread_mutex_lock(&r->lock);
         r->began_ns = 0;
-        if (!is_busy(r) && r->room >= 0) {
-            (void)close(r->room);
-            r->room = -1;
-        }
+        lower_room(r);
     }
     (void)pthread_mutex_unlock(&r->lock);
     return NULL;
@@ -73,6 +85,8 @@ void hsp_reaper_close(struct hsp_reaper *r)
         (void)pthread_mutex_unlock(&r->lock);
         (void)pthread_join(r->thread, NULL); /* fails only for threads that are not ours */
         r->has_thread = false;
+        r->keeps = false;
+        lower_room(r);
         (void)pthread_cond_destroy(&r->change);
         (void)pthread_mutex_destroy(&r->lock);
     }
@@ -86,11 +100,26 @@ void hsp_reaper_give(struct hsp_reaper *r, struct hsp_gift *g, void (*work)(void
     }
     (void)pthread_mutex_lock(&r->lock);
     if (!g->given) {
-        r->room = r->room >= 0 ? r->room : hsp_segment_room_comes(r->dir);
+        raise_room(r);
         *g = (struct hsp_gift){.work = work, .of = of, .given = true};
         *r->end = g;
         r->end = &g->after;
         (void)pthread_cond_signal(&r->change);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+void hsp_reaper_keep(struct hsp_reaper *r, bool on)
+{
+    if (r == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&r->lock);
+    r->keeps = on;
+    if (on) {
+        raise_room(r);
+    } else {
+        lower_room(r);
     }
     (void)pthread_mutex_unlock(&r->lock);
 }

@@ -33,7 +33,8 @@ struct hsp_reaper {
     pthread_cond_t change;
     struct hsp_gift *first, **end;
     int64_t began_ns; /* the call that is made now; 0: none */
-    int room;         /* descriptor of the folder while there is work, else -1 */
+    int room;         /* descriptor of the folder while there is work, or will be; else -1 */
+    bool keeps;       /* there will be */
     bool ends, has_thread;
     pthread_t thread;
 };
@@ -45,6 +46,9 @@ void hsp_reaper_close(struct hsp_reaper *r);
 /* Has @work(@of) called. @g that was given and has not begun is not given again. Without @r, which
  * may be NULL, this is the call. */
 void hsp_reaper_give(struct hsp_reaper *r, struct hsp_gift *g, void (*work)(void *of), void *of);
+/* @on: an executor that lacks room waits from now on, until the same without @on and all that was
+ * given: room comes with work that cannot be given yet. NULL is fine. */
+void hsp_reaper_keep(struct hsp_reaper *r, bool on);
 bool hsp_reaper_busy(struct hsp_reaper *r);  /* some of it is still to be done; of NULL: no */
 bool hsp_reaper_hangs(struct hsp_reaper *r); /* the end of the process helps */
 

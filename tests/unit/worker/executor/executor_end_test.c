@@ -14,8 +14,14 @@
 #include "worker/state/segment_name.h"
 
 /* In executors forked from now on: each waits for the file of its name. */
-enum held { STATE, DEVICE, SOURCES, HANGS, N_HELD };
+enum held { STATE, DEVICE, SOURCES, HANGS, TRIM, N_HELD };
 static char held_by[N_HELD][4300];
+
+static void make_file(const char *path)
+{
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && close(fd) == 0);
+}
 
 static void await_leave(enum held what)
 {
@@ -28,6 +34,7 @@ static void await_leave(enum held what)
 __typeof__(hsp_pool_unpin) __real_hsp_pool_unpin, __wrap_hsp_pool_unpin;
 __typeof__(hsp_epoch_device_close) __real_hsp_epoch_device_close, __wrap_hsp_epoch_device_close;
 __typeof__(hsp_epoch_sources_free) __real_hsp_epoch_sources_free, __wrap_hsp_epoch_sources_free;
+__typeof__(hsp_reaper_give) __real_hsp_reaper_give, __wrap_hsp_reaper_give;
 __typeof__(hsp_reaper_hangs) __real_hsp_reaper_hangs, __wrap_hsp_reaper_hangs;
 
 void __wrap_hsp_pool_unpin(struct hsp_exec_env *env)
@@ -36,6 +43,18 @@ void __wrap_hsp_pool_unpin(struct hsp_exec_env *env)
         await_leave(STATE);
     }
     __real_hsp_pool_unpin(env);
+}
+
+void __wrap_hsp_reaper_give(struct hsp_reaper *r, struct hsp_gift *g, void (*work)(void *of),
+                            void *of)
+{
+    if (work == hsp_epoch_device_trim && hsp_pool_has_out(of) && held_by[TRIM][0] != '\0') {
+        char path[4310];
+        (void)snprintf(path, sizeof path, "%s.waits", held_by[TRIM]);
+        make_file(path);
+        await_leave(TRIM);
+    }
+    __real_hsp_reaper_give(r, g, work, of);
 }
 
 void __wrap_hsp_epoch_device_close(struct hsp_ex_epoch *e)
@@ -70,8 +89,17 @@ static void leave(struct xw_world *w)
 {
     char path[4300];
     (void)snprintf(path, sizeof path, "%s/leave", w->dir);
-    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    assert_true(fd >= 0 && close(fd) == 0);
+    make_file(path);
+}
+
+/* Until the executor is about to have its device trimmed, which is held back. */
+static void await_trim(struct xw_world *w)
+{
+    char path[4310];
+    (void)snprintf(path, sizeof path, "%s/leave.waits", w->dir);
+    while (access(path, F_OK) != 0) {
+        (void)usleep(1000);
+    }
 }
 
 static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, uint64_t epoch)
@@ -148,11 +176,25 @@ static void test_no_answer_waits_until_state_is_unmapped(void **state)
         order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, epoch);
     }
     order(w, HSP_MSG_STOP, HSP_MSG_STOPPED, 6);
-    assert_int_equal(newest(w, 1), 0);             /* the names are gone */
-    for (int beats = 0; !room_comes(w); beats++) { /* the device is trimmed soon behind STOPPED */
-        assert_true(beats < 100);
+    assert_int_equal(newest(w, 1), 0); /* the names are gone */
+    assert_true(room_comes(w));
+    leave(w);
+    while (room_comes(w)) {
         xw_await_beat(w, 0);
     }
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* The device is trimmed behind STOPPED. Room that comes with that is told before. */
+static void test_room_is_told_before_the_answer(void **state)
+{
+    struct xw_world *w = hold(state, TRIM);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    begin(w, one, 1);
+    order(w, HSP_MSG_STOP, HSP_MSG_STOPPED, 2);
+    assert_true(room_comes(w));
+    await_trim(w);
+    assert_true(room_comes(w));
     leave(w);
     while (room_comes(w)) {
         xw_await_beat(w, 0);
@@ -275,6 +317,8 @@ HSP_TEST_FILE(executor_end_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_no_answer_waits_until_state_is_unmapped,
                                         xw_setup_device, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_room_is_told_before_the_answer, xw_setup_device,
+                                        xw_teardown),
         cmocka_unit_test_setup_teardown(test_no_answer_waits_for_the_device, xw_setup_device,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_no_answer_waits_until_sources_are_unmapped, xw_setup,

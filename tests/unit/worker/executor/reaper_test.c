@@ -117,6 +117,33 @@ static void all_is_given_back_in_order(void **state)
     assert_true(w->item[0].beside && !room_comes(w));
 }
 
+/* Room that comes with work that is given later: it is waited for from before, and until that is
+ * done. */
+static void room_is_told_before_the_work_is_given(void **state)
+{
+    struct world *w = *state;
+    hsp_reaper_keep(NULL, true);
+    hsp_reaper_keep(&w->r, true);
+    assert_true(room_comes(w) && !hsp_reaper_busy(&w->r));
+    shut(w, true);
+    give(w, 0);
+    hsp_reaper_keep(&w->r, false);
+    assert_true(room_comes(w));
+    shut(w, false);
+    while (hsp_reaper_busy(&w->r)) {
+        (void)sched_yield();
+    }
+    assert_false(room_comes(w));
+    hsp_reaper_keep(&w->r, true);
+    give(w, 1);
+    while (hsp_reaper_busy(&w->r)) {
+        (void)sched_yield();
+    }
+    assert_true(room_comes(w));
+    hsp_reaper_keep(&w->r, false);
+    assert_false(room_comes(w));
+}
+
 /* One call may give the next thing, as that of the device gives the memory; the end waits for both. */
 static void the_end_waits_for_all(void **state)
 {
@@ -184,6 +211,7 @@ HSP_TEST_FILE(reaper_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_is_given_back_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(room_is_told_before_the_work_is_given, setup, teardown),
         cmocka_unit_test_setup_teardown(the_end_waits_for_all, setup, teardown),
         cmocka_unit_test_setup_teardown(what_waits_is_not_given_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_that_does_not_return_hangs, setup, teardown),
