@@ -1,8 +1,8 @@
-/* Collectives by direct exchange, written once over the operations of a transport; those that sum
- * are in reduce.c.
+/* Runs collectives by direct exchange, written once over the operations of a transport. Collectives
+ * that sum are in reduce.c.
  *
- * Why they cannot deadlock: a send never waits for a receive, and all members post the same
- * messages per pair in the same order. */
+ * Deadlock is impossible: a send never waits for a receive, and all members post the same messages
+ * per pair in the same order. */
 #include "worker/comm/collective.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ enum hsp_status hsp_batch_finish(struct comm_batch *b, enum hsp_status st, struc
     return st;
 }
 
-/* @in goes to every other member, piece i of @out comes from member i. */
+/* Sends @in to every other member; piece i of @out comes from member i. */
 static enum hsp_status exchange(struct comm_batch *b, const struct hsp_group *g, const uint8_t *in,
                                 uint8_t *out, const size_t *bytes, struct hsp_err *err)
 {

@@ -10,11 +10,11 @@
 /* HSP_EINVAL: @g is not a group with the caller at me. */
 enum hsp_status hsp_group_check(const struct hsp_comm *c, const struct hsp_group *g,
                                 struct hsp_err *err);
-/* Room for @cap requests on @channel; hsp_batch_finish gives it back. HSP_ENOMEM: nothing to
+/* Makes room for @cap requests on @channel; hsp_batch_finish frees it. HSP_ENOMEM: nothing to
  * finish. */
 enum hsp_status hsp_batch_init(struct comm_batch *b, struct hsp_comm *c, uint32_t channel,
                                size_t cap, struct hsp_err *err);
-/* Waits for all; returns @st if that is an error already, else the first one. */
+/* Waits for all requests; returns @st if it is an error, else the first error of a request. */
 enum hsp_status hsp_batch_finish(struct comm_batch *b, enum hsp_status st, struct hsp_err *err);
 
 /* @in is piece me, @out the concatenation of n pieces of @count[i] elements; @in may be piece me of

@@ -1,4 +1,4 @@
-/* Inside of the collectives: what collective.c and reduce.c share. Not included outside this
+/* Holds the list of requests that collective.c and reduce.c share. Not included outside this
  * folder. */
 #ifndef HSP_COLLECTIVE_IMPL_H
 #define HSP_COLLECTIVE_IMPL_H
@@ -7,7 +7,7 @@
 
 #define COMM_SMALL_BYTES ((size_t)16 << 10) /* measured: below, latency is all */
 
-/* The requests of one collective. Every posted one is waited for, whatever happened. */
+/* The requests of one collective. Every posted request is waited for, also after a failure. */
 struct comm_batch {
     struct hsp_comm *c;
     uint32_t channel;
@@ -27,7 +27,8 @@ static inline enum hsp_status hsp_batch_send(struct comm_batch *b, uint32_t peer
     return st;
 }
 
-/* The same for a buffer nothing is received into: a short message may go at once, by a copy. */
+/* As hsp_batch_send, for a buffer that no message is received into: a short one may go at once, by
+ * a copy. */
 static inline enum hsp_status hsp_batch_send_now(struct comm_batch *b, uint32_t peer,
                                                  const void *buf, size_t bytes, struct hsp_err *err)
 {

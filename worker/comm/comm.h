@@ -1,18 +1,19 @@
-/* Communication among the ranks of one epoch.
+/* Sends, receives and sums data among the ranks of one epoch: the operations of every transport.
  *
- * Role:     called by an executor's comm thread; loop/ (threads of one process, for tests and
- *           --run) and mesh/ (TCP and Unix sockets) implement it. One conformance suite for all.
+ * Role:     called by an executor's comm thread. Transports are loop/ (threads of one process, for
+ *           tests and --run), mesh/ (shared memory, Unix sockets and TCP) and nccl/ (GPUs). One
+ *           conformance suite tests all.
  * Threads:  operations of one hsp_comm from one thread at a time; abort from any thread until close
  *           is called.
- * Contract: an operation completes everywhere or returns HSP_EPEER (a peer died, *err names its
- *           rank) or HSP_ECANCELED (aborted) on every rank that is in it; after that the hsp_comm
- *           is dead: close it. No timeouts. A sum is taken in ascending rank order, so all ranks
- *           get the same bits. A send never waits for the peer to receive. Messages match by (peer,
- *           channel) in order of sending; a receive of another size than was sent is HSP_EPROTO and
- *           kills the hsp_comm. Pieces may be uneven and of zero length. Counts are elements.
+ * Contract: an operation completes everywhere, or returns HSP_EPEER (a peer died, *err names its
+ *           rank) or HSP_ECANCELED (aborted) on every rank that takes part in it. After that the
+ *           hsp_comm is dead: close it. No timeouts. A sum is taken in ascending rank order, so all
+ *           ranks get the same bits. A send never waits for the peer to receive. Messages match by
+ *           (peer, channel) in order of sending. A receive of another size than its message is
+ *           HSP_EPROTO and kills the hsp_comm. Pieces may be uneven and of zero length. Counts are
+ *           elements.
  * Bounds:   a message is at most HSP_COMM_MAX_MESSAGE bytes; bytes sent and not yet taken at most
- *           HSP_COMM_MAX_QUEUED per peer (then HSP_ELIMIT: a program that runs away).
- */
+ *           HSP_COMM_MAX_QUEUED per peer (then HSP_ELIMIT: a program that runs away). */
 #ifndef HSP_COMM_H
 #define HSP_COMM_H
 
@@ -25,7 +26,7 @@
 #include "proto/op/dtype.h"
 #include "worker/comm/runs.h"
 
-/* Larger than any tensor piece of a plan that fits in memory; bounds what a header may claim. */
+/* Larger than any tensor piece of a plan that fits in memory; bounds the length in a header. */
 #define HSP_COMM_MAX_MESSAGE (UINT64_C(1) << 36)
 #define HSP_COMM_MAX_QUEUED  (UINT64_C(1) << 36)
 
@@ -52,11 +53,11 @@ struct hsp_comm_req {
     bool is_send;
 };
 
-struct hsp_comm; /* embedded first in each implementation */
+struct hsp_comm; /* first field of each implementation */
 
-/* Collectives of a transport's own, in place of those below and with their contract, but for the
- * order of a sum, and how often one of bf16 is rounded: all ranks get the same bits, which ones is
- * the transport's. */
+/* Collectives of a transport's own, in place of those below. The contract is the same but for sums:
+ * their order, and how often a sum of bf16 is rounded, are the transport's. All ranks get the same
+ * bits. */
 struct hsp_collect_ops {
     enum hsp_status (*all_reduce)(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
                                   enum hsp_dtype t, enum hsp_reduce how, void *buf, size_t count,
@@ -72,61 +73,63 @@ struct hsp_collect_ops {
 
 struct hsp_comm_ops {
     const char *name;
-    const struct hsp_collect_ops *collect; /* NULL: made of the operations below */
+    const struct hsp_collect_ops *collect; /* NULL: collectives use the operations below */
     /* @buf may be reused on return: the bytes are copied or handed to the kernel. */
     enum hsp_status (*send)(struct hsp_comm *c, uint32_t peer, uint32_t channel, const void *buf,
                             size_t bytes, struct hsp_err *err);
     enum hsp_status (*recv)(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
                             size_t bytes, struct hsp_err *err);
-    /* The same without copies and without waiting: the memory of @data and @req are borrowed until
+    /* Sends without a copy and without waiting: the memory of @data and @req are borrowed until
      * wait(@req) returns. Each posted request must be waited for, also after a failure: then wait
-     * returns at once, and from there on nobody touches the memory. A failed post need not be
+     * returns at once, and from there on no thread touches the memory. A failed post need not be
      * waited for; waiting for an idle request is HSP_OK. The runs of both sides need not be alike,
-     * only their bytes as many. HSP_EINVAL: runs that overlap or cannot be. */
+     * only their bytes as many. HSP_EINVAL: runs that overlap or are not valid. */
     enum hsp_status (*isend)(struct hsp_comm *c, uint32_t peer, uint32_t channel,
                              struct hsp_runs data, struct hsp_comm_req *req, struct hsp_err *err);
     enum hsp_status (*irecv)(struct hsp_comm *c, uint32_t peer, uint32_t channel,
                              struct hsp_runs data, struct hsp_comm_req *req, struct hsp_err *err);
     enum hsp_status (*wait)(struct hsp_comm *c, struct hsp_comm_req *req, struct hsp_err *err);
-    /* Receiving without a copy, where the transport can; NULL: never. lends says whether a message
-     * of that size from that peer may be lent. lend waits for the next message of the channel and
-     * lends its bytes where they lie, until unlend; one per peer at a time, and nothing else comes
-     * from that peer meanwhile. HSP_AGAIN: receive this one. The peer could still write to those
-     * bytes: wrong numbers are all that comes of it. */
+    /* Receives without a copy, where the transport can; NULL: never. `lends` says whether a message
+     * of that size from that peer may be lent. `lend` waits for the next message of the channel and
+     * lends its bytes in place, until `unlend`. At most one message per peer is lent, and nothing
+     * else comes from that peer meanwhile. HSP_AGAIN: receive this one. The peer could still write
+     * to those bytes; then numbers are wrong, and nothing worse happens. */
     bool (*lends)(struct hsp_comm *c, uint32_t peer, size_t bytes);
     enum hsp_status (*lend)(struct hsp_comm *c, uint32_t peer, uint32_t channel, size_t bytes,
                             const void **ret, struct hsp_err *err);
     void (*unlend)(struct hsp_comm *c, uint32_t peer);
     /* Between attend(true) and attend(false) the caller waits again soon after each operation, and
-     * has waited for all of its requests at the end; so the transport may leave to that thread what
-     * another would do meanwhile. NULL: of no use here. */
+     * has waited for all of its requests at the end. So the transport may leave work to that thread
+     * that another thread would do meanwhile. NULL: of no use here. */
     void (*attend)(struct hsp_comm *c, bool on);
     /* For @ns from now on long messages of @c wait while @to, a comm of the same kind in this
-     * process, has bytes on their way to other hosts. @to NULL: no more; @to is closed behind
-     * that. Any thread. NULL: of no use here. */
+     * process, has bytes on their way to other hosts. @to NULL: no more waiting; @to may be closed
+     * after that call. Any thread. NULL: of no use here. */
     void (*yield)(struct hsp_comm *c, const struct hsp_comm *to, uint64_t ns);
-    /* Whether it connects all of these @n ranks, the same answer on each of them. NULL: always. */
+    /* Whether the transport connects all of these @n ranks, the same answer on each of them. NULL:
+     * always. */
     bool (*reaches)(struct hsp_comm *c, const uint32_t *ranks, uint32_t n);
     /* Sends and receives between batch(true) and batch(false) are one operation: none need be under
-     * way before batch(false) has returned, each is waited for after it. Of a transport of the
-     * device the queue is given other work in between, which comes before them. NULL: of no use
-     * here. */
+     * way before batch(false) has returned, each is waited for after it. In a transport of the
+     * device, work that the queue gets between the two calls comes before the batch. NULL: of no
+     * use here. */
     enum hsp_status (*batch)(struct hsp_comm *c, bool on, struct hsp_err *err);
-    /* Sets the hang-up: every present and later operation fails, peers are told. Any thread. */
+    /* Kills the hsp_comm: every present and later operation fails, peers are told. Any thread. */
     void (*abort)(struct hsp_comm *c);
-    /* Frees; closes connections. What was sent is delivered first, unless the hsp_comm is dead. A
-     * peer that wants more from a closed rank gets HSP_EPEER. */
+    /* Frees; closes connections. Messages that were sent are delivered first, unless the hsp_comm
+     * is dead. A peer that wants more from a closed rank gets HSP_EPEER. */
     void (*close)(struct hsp_comm *c);
 };
 struct hsp_comm {
     const struct hsp_comm_ops *ops;
     uint32_t rank, n_ranks;
-    bool near; /* all ranks are on one host, and all of them say so: a message costs little */
-    /* Buffers lie in HSP_MEM_DEVICE of one backend, and operations are given to its HSP_DEVQ_COMM:
-     * they are in order with what else that queue is given, have not happened when they or wait
-     * return, and their buffers may be reused by what the queue is given next. Has ops->collect. */
+    bool near; /* all ranks agree that they are on one host: a message costs little */
+    /* Buffers lie in HSP_MEM_DEVICE of one backend, and operations are work of its HSP_DEVQ_COMM,
+     * in order with the other work of that queue. An operation may not have happened yet when the
+     * call, or wait, returns. Work that the queue gets afterwards may reuse the buffers. Has
+     * ops->collect. */
     bool device;
-    void *scratch; /* owned: reduce buffers, grown to what is needed */
+    void *scratch; /* owned: reduce buffers, grown on demand */
     size_t scratch_bytes;
 };
 

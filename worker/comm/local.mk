@@ -32,7 +32,8 @@ worker_comm_libcomm_a_SOURCES = \
 # Sums are vectorised; nothing here may reassociate floating point.
 worker_comm_libcomm_a_CFLAGS = $(AM_CFLAGS) -O3
 COMM_LIBS = worker/comm/libcomm.a $(NET_LIBS)
-EXTRA_DIST += worker/comm/README.md worker/comm/mesh/README.md worker/comm/nccl/README.md
+EXTRA_DIST += worker/comm/README.md worker/comm/mesh/README.md worker/comm/mesh/PROTOCOL.md \
+  worker/comm/mesh/DECISIONS.md worker/comm/nccl/README.md worker/comm/nccl/DECISIONS.md
 # The same for GPUs; NCCL is looked for when it is wanted.
 noinst_LIBRARIES += worker/comm/libncclcomm.a
 worker_comm_libncclcomm_a_SOURCES = \

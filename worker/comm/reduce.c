@@ -1,15 +1,15 @@
-/* Collectives that sum, or take the maximum, by direct exchange.
+/* Sums buffers of the members, or takes their maximum, by direct exchange.
  *
  * All-reduce = reduce-scatter + all-gather over one even cut of the buffer. Member i sums piece i
  * of all members in ascending rank order and sends the sum to all. Both halves run in chunks, side
  * by side: while chunk k is summed, chunk k + 1 lands in the other scratch slot and the sum of k -
- * 1 travels. A buffer below COMM_SMALL_BYTES goes to everybody whole: one message time instead of
- * two.
+ * 1 travels. A buffer below COMM_SMALL_BYTES goes to every member whole: one message time instead
+ * of two.
  *
- * This cannot deadlock either (collective.c): a turn (take_turn) waits for what its sender sends
- * before it waits itself, in the same turn or an earlier one. Why receiving sums into @buf is safe
- * while pieces of it are still being sent: member j sends the sum of a chunk only after it has
- * received my part of that chunk, so those bytes have left. */
+ * Deadlock is impossible here, too (collective.c). A turn (take_turn) waits only for messages that
+ * their sender sends before it waits itself, in the same turn or an earlier one. Sums may be
+ * received into @buf while pieces of @buf are still being sent: member j sends the sum of a chunk
+ * only after it has received my part of that chunk, so those bytes have left. */
 #include "worker/comm/reduce.h"
 
 #include <stdlib.h>
@@ -19,17 +19,21 @@
 #include "worker/comm/collective.h"
 #include "worker/comm/collective_impl.h"
 
-#define WINDOW       1                   /* a sum follows its parts by that many steps */
-#define AHEAD        2                   /* receives are posted that many steps early */
-#define SLOTS        (WINDOW + AHEAD)    /* scratch per peer, in chunks */
-#define CHUNK_MAX    ((size_t)256 << 10) /* a few of them stay in a second-level cache */
-#define CHUNK_LEAST  ((size_t)128 << 10) /* by a socket; below, the cost per message shows */
-#define CHUNK_MANY   ((size_t)56 << 10) /* by several sockets: with its header one segment of TCP */
-#define FLIGHT_MAX   ((size_t)512 << 10) /* by sockets, from one member: it stays in the caches */
-#define NEAR_CHUNKS  8                   /* of a piece, by memory: the fewest that overlap well, */
-#define NEAR_LEAST   ((size_t)64 << 10)  /* but for this */
-#define SCRATCH_GOAL ((size_t)16 << 20)  /* chunks shrink for big groups to stay near this */
-#define BF16_BLOCK   ((size_t)1024)      /* elements whose sums in fp32 stay there, too */
+#define WINDOW    1                   /* a sum follows its parts by that many steps */
+#define AHEAD     2                   /* receives are posted that many steps early */
+#define SLOTS     (WINDOW + AHEAD)    /* scratch per peer, in chunks */
+#define CHUNK_MAX ((size_t)256 << 10) /* a few of them stay in a second-level cache */
+/* By a socket; with smaller chunks the cost per message shows. */
+#define CHUNK_LEAST ((size_t)128 << 10)
+/* By several sockets: a chunk and its header are one segment of TCP. */
+#define CHUNK_MANY ((size_t)56 << 10)
+/* Bytes of one member under way through sockets: as many stay in the caches. */
+#define FLIGHT_MAX ((size_t)512 << 10)
+/* By memory a chunk is a piece / NEAR_CHUNKS, the fewest that overlap well, at least NEAR_LEAST. */
+#define NEAR_CHUNKS  8
+#define NEAR_LEAST   ((size_t)64 << 10)
+#define SCRATCH_GOAL ((size_t)16 << 20) /* chunks shrink for big groups to stay near this */
+#define BF16_BLOCK   ((size_t)1024)     /* elements; their sums in fp32 stay in that cache, too */
 #define SUM_BLOCK    ((size_t)4 << 10) /* summed at once over all members, in a first-level cache */
 
 struct piece {
@@ -95,13 +99,13 @@ static void larger(enum hsp_dtype t, void *dst, const void *a, const void *b, si
     }
 }
 
-/* What is made of elements: their type and @how. */
+/* The type of the elements, and @how they are combined. */
 struct what {
     enum hsp_dtype t;
     enum hsp_reduce how;
 };
 
-/* acc = @src (@first), acc + src, or the larger; a NaN stays. */
+/* acc = @src if @first, else acc + @src or the larger of the two; a NaN stays. */
 static void fold_bf16(const struct what *w, float *acc, const uint16_t *src, size_t n, bool first)
 {
     bool max = w->how == HSP_REDUCE_MAX;
@@ -112,8 +116,8 @@ static void fold_bf16(const struct what *w, float *acc, const uint16_t *src, siz
     }
 }
 
-/* Sums of bf16 are made in fp32 over all members and rounded once. Part i is part[i], or, where
- * @part is NULL, stands @step bytes behind part i - 1; @out may be one of them. */
+/* Sums elements of bf16 in fp32 over all members and rounds once. Part i is part[i] or, where @part
+ * is NULL, stands @step bytes behind part i - 1. @out may be one of the parts. */
 static void sum_bf16(const struct what *w, uint8_t *out, const uint8_t *const *part,
                      const uint8_t *parts, size_t step, uint32_t n, size_t bytes)
 {
@@ -141,23 +145,23 @@ static void combine(const struct what *w, void *dst, const void *a, const void *
     }
 }
 
-/* Between every two members travels one sequence of messages, the same at both ends: at step q the
- * sum of the sender's chunk q - WINDOW (all-reduce only), then the sender's part of the receiver's
- * chunk q. So parts and sums flow together, and what was just summed is sent while it is in the
- * cache. */
+/* State of one reduction. Between every two members travels one sequence of messages, the same at
+ * both ends. Step q holds the sum of the sender's chunk q - WINDOW (all-reduce only), then the
+ * sender's part of the receiver's chunk q. So parts and sums alternate, and a fresh sum is sent
+ * while it is in the cache. */
 struct reduce {
     const struct hsp_group *g;
     struct what what;
     const uint8_t *in; /* all pieces, this member's contributions */
     struct piece *piece;
-    uint8_t *out;    /* where piece me of the sum goes */
+    uint8_t *out;    /* place of piece me of the sum */
     uint8_t *gather; /* all-reduce: base of the result; NULL: reduce-scatter */
     size_t chunk;
     uint8_t *slots; /* SLOTS chunks per member */
     struct comm_batch b;
     struct peer {
-        bool lends;                       /* parts from it are summed where they lie */
-        bool lent;                        /* one is */
+        bool lends;                       /* its parts are summed in place */
+        bool lent;                        /* a part of it is lent now */
         size_t parts, sums;               /* receives posted (parts: or lent) so far */
         struct hsp_comm_req *ring[SLOTS]; /* parts of my piece under way, by chunk mod SLOTS */
         struct hsp_comm_req **sum;        /* receives of sums, by chunk */
@@ -211,8 +215,8 @@ static enum hsp_status post_sums(struct reduce *r, uint32_t i, struct hsp_err *e
     return st;
 }
 
-/* What is received from member @i at step @q, posted AHEAD steps early: in the order of its
- * coming. */
+/* Posts the receives from member @i for step @q, AHEAD steps early, in the order in which the
+ * messages come. */
 static enum hsp_status post_step(struct reduce *r, uint32_t i, size_t q, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -224,7 +228,7 @@ static enum hsp_status post_step(struct reduce *r, uint32_t i, size_t q, struct 
     return st;
 }
 
-/* out = part 0 + part 1 + ... in ascending rank order, block by block: partial sums stay in the
+/* out = part 0 + part 1 + ... in ascending rank order, block by block, so partial sums stay in the
  * first cache. @out may be one of the parts: a block of it is written last. */
 static void sum_parts(const struct what *w, uint8_t *out, const uint8_t *const *part, uint32_t n,
                       size_t bytes)
@@ -288,7 +292,7 @@ static enum hsp_status sum_chunk(struct reduce *r, size_t k, struct hsp_err *err
     return st;
 }
 
-/* What goes to member @i at step @q. */
+/* Sends member @i the sum and the part of step @q. */
 static enum hsp_status send_step(struct reduce *r, uint32_t i, size_t q, struct hsp_err *err)
 {
     const struct hsp_group *g = r->g;
@@ -305,9 +309,9 @@ static enum hsp_status send_step(struct reduce *r, uint32_t i, size_t q, struct 
     return st;
 }
 
-/* By sockets many members take turns: who has sent to member me + d goes on when it has what member
- * me - d sent at that time. All do the same, so nobody waits for long, and little is under way at
- * once: it stays in the caches. */
+/* Waits for a turn: by sockets a large group takes turns, so that few bytes are under way at once
+ * and they stay in the caches. A member that has sent to member me + d goes on when the messages of
+ * member me - d of that turn have come. All members do so, hence no member waits for long. */
 static enum hsp_status take_turn(struct reduce *r, uint32_t from, size_t q, struct hsp_err *err)
 {
     const struct peer *p = &r->peer[from];
@@ -325,7 +329,8 @@ static enum hsp_status take_turn(struct reduce *r, uint32_t from, size_t q, stru
     return st;
 }
 
-/* Step @q with all other members, member me + 1 first: not everybody to the same one. */
+/* Runs step @q with all other members, first with member me + 1, so that not all begin with one
+ * peer. */
 static enum hsp_status exchange_step(struct reduce *r, size_t q, struct hsp_err *err)
 {
     uint32_t n = r->g->n, me = r->g->me;
@@ -364,7 +369,7 @@ static enum hsp_status reduce_chunks(struct reduce *r, struct hsp_err *err)
     return st;
 }
 
-/* The same for all members: it depends on what all know. */
+/* Bytes of a chunk, equal on all members since all of them know the arguments. */
 static size_t chunk_for(bool near, uint32_t n, size_t longest)
 {
     if (!near && n > 2) {
@@ -377,7 +382,7 @@ static size_t chunk_for(bool near, uint32_t n, size_t longest)
     return (k + 63) / 64 * 64;
 }
 
-/* What a run keeps for each member. */
+/* Allocates the state that a run keeps for each member. */
 static enum hsp_status reduce_alloc(struct reduce *r, size_t chunks, struct hsp_err *err)
 {
     uint32_t n = r->g->n;
@@ -406,7 +411,7 @@ static enum hsp_status reduce_run(struct reduce *r, struct hsp_comm *c, uint32_t
     for (uint32_t i = 0; i < g->n; i++) {
         chunks += n_chunks(r, i);
     }
-    /* A part to each member and a sum from it; the other way round for every member. */
+    /* A part to and a sum from each member; each of them sends a part and gets a sum. */
     size_t cap = 2 * chunks + 2 * (size_t)g->n * n_chunks(r, g->me);
     enum hsp_status st = scratch_get(c, (size_t)g->n * SLOTS * r->chunk, &r->slots, err);
     if (st != HSP_OK || (st = hsp_batch_init(&r->b, c, channel, cap, err)) != HSP_OK) {
@@ -453,7 +458,7 @@ enum hsp_status hsp_comm_reduce_scatter(struct hsp_comm *c, const struct hsp_gro
     return st;
 }
 
-/* Everybody sends all and sums all. */
+/* Each member sends its whole buffer to all, and sums all buffers. */
 static enum hsp_status all_reduce_small(struct hsp_comm *c, const struct hsp_group *g,
                                         uint32_t channel, const struct what *w, uint8_t *buf,
                                         size_t bytes, struct hsp_err *err)

@@ -1,9 +1,10 @@
-/* The happy path: a sender finds the posted receive of its peer, or leaves a message in the peer's
- * mailbox; whoever comes second copies, outside the lock. Possible failure: an abort or a size that
- * does not match kills the hub, and with it every rank's operations.
+/* Passes messages between ranks through a shared hub. A sender finds the posted receive of its
+ * peer, or leaves a message in the peer's mailbox. The rank that comes second copies, outside the
+ * lock. Possible failure: an abort or a size that does not match kills the hub, and with it every
+ * rank's operations.
  *
- * Invariant (L1): a request in state BUSY is being copied by some thread; wait never returns before
- * that copy has ended, whatever happened to the hub. */
+ * Invariant (L1): a request in state BUSY is being copied by some thread. A wait never returns
+ * before that copy has ended, also when the hub is dead. */
 #include "worker/comm/loop/loop_comm.h"
 
 #include <pthread.h>
@@ -21,7 +22,8 @@ struct msg {
     uint8_t own[];
 };
 
-/* What goes from one rank to one other. At most one of the lists holds a given channel. */
+/* The messages and receives from one rank to one other. At most one of the two lists holds a given
+ * channel. */
 struct box {
     struct msg *first, **last;                  /* sent, not received */
     struct hsp_comm_req *posted, **posted_last; /* receives */
@@ -92,7 +94,7 @@ static enum hsp_status kill_size(struct hub *h, uint32_t from, uint32_t to, uint
     return fail(&e, err);
 }
 
-/* First posted receive of a channel, unlinked; NULL: none. */
+/* Takes the first posted receive of a channel off its list; NULL: none. */
 static struct hsp_comm_req *take_posted(struct box *b, uint32_t channel)
 {
     for (struct hsp_comm_req **p = &b->posted; *p != NULL; p = &(*p)->next) {
@@ -122,7 +124,8 @@ static void drop_posted(struct box *b, const struct hsp_comm_req *req)
     }
 }
 
-/* First message of a channel (@ref NULL), or the one of a request; unlinked, NULL: none. */
+/* Takes the first message of a channel (@ref NULL), or that of the request @ref, off its list;
+ * NULL: none. */
 static struct msg *take_msg(struct box *b, uint32_t channel, const struct hsp_comm_req *ref)
 {
     for (struct msg **p = &b->first; *p != NULL; p = &(*p)->next) {
@@ -139,7 +142,8 @@ static struct msg *take_msg(struct box *b, uint32_t channel, const struct hsp_co
     return NULL;
 }
 
-/* Sends into a posted receive. Called and returns with the lock held; drops it for the copy. */
+/* Copies a message into a posted receive. Called and returns with the lock held; drops it for the
+ * copy. */
 static void deliver(struct hub *h, struct loop *to, struct hsp_comm_req *r,
                     const struct hsp_runs *data)
 {
@@ -181,7 +185,7 @@ static enum hsp_status enqueue(struct hub *h, struct box *b, uint32_t channel,
     return HSP_OK;
 }
 
-/* @req NULL: copy what cannot be delivered now. */
+/* Sends, or queues the message. @req NULL: a message that cannot be delivered now is copied. */
 static enum hsp_status post_send(struct loop *l, uint32_t peer, uint32_t channel,
                                  const struct hsp_runs *data, struct hsp_comm_req *req,
                                  struct hsp_err *err)

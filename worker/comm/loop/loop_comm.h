@@ -1,9 +1,9 @@
-/* Ranks as threads of one process: the transport of tests and of `hspmd-worker --run`.
+/* Connects ranks that are threads of one process: the transport of tests and of `hspmd-worker
+ * --run`.
  *
  * Role:      makes n hsp_comm that share a hub.
  * Threads:   each hsp_comm is used by one thread; the hub is locked.
- * Ownership: each hsp_comm is closed by its user; the hub goes with the last one.
- */
+ * Ownership: each hsp_comm is closed by its user; the hub goes with the last one. */
 #ifndef HSP_LOOP_COMM_H
 #define HSP_LOOP_COMM_H
 #include "worker/comm/comm.h"

@@ -1,7 +1,7 @@
-/* Making a mesh: callers, which are of lower rank. See mesh_join.c for the conversation.
+/* Answers the peers of lower rank that call. mesh_join.c describes the conversation.
  *
  * Possible failure: a caller with another key or of the other kind (dropped and counted), one that
- * says no more (dropped), one whose segment is no good (final). */
+ * falls silent (dropped), one whose segment is not valid (final). */
 #include "worker/comm/mesh/mesh_answer.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ void hsp_mesh_drop_caller(struct mesh_making *m, uint32_t i)
     m->caller[i] = m->caller[--m->n_callers];
 }
 
-/* Answers a hello. False: no use. */
+/* Answers a hello. False: the connection cannot be used. */
 static bool greet(struct mesh_making *m, struct mesh_caller *c)
 {
     struct mesh_hello h;
@@ -56,7 +56,7 @@ void hsp_mesh_take_callers(struct mesh_making *m, uint64_t now)
     struct mesh_arrival a;
     while (hsp_mesh_join_take(m->l, &m->join, &a)) {
         if (m->n_callers == m->cap_callers) {
-            hsp_mesh_drop_caller(m, 0); /* none is proven; a true one calls again */
+            hsp_mesh_drop_caller(m, 0); /* none is proven; a real peer calls again */
         }
         hsp_mesh_watch(a.fd, m->p->silent_ms, true);
         m->caller[m->n_callers++] = (struct mesh_caller){.a = a, .until_ms = now + PROOF_MS};
@@ -66,8 +66,8 @@ void hsp_mesh_take_callers(struct mesh_making *m, uint64_t now)
     }
 }
 
-/* The server's side of a proof. HSP_OK: proven; HSP_AGAIN: not yet; HSP_EAUTH: has another key;
- * else gone. */
+/* Goes on with the server's side of a proof. HSP_OK: proven; HSP_AGAIN: not yet; HSP_EAUTH: the
+ * caller has another key; else the caller is gone. */
 static enum hsp_status hear_proof(struct mesh_making *m, struct mesh_caller *c)
 {
     uint8_t want[MESH_PROOF];
@@ -88,7 +88,8 @@ static enum hsp_status hear_proof(struct mesh_making *m, struct mesh_caller *c)
                : HSP_EAUTH;
 }
 
-/* Whether both would share, and there is memory for it on our side: then it is the caller's. */
+/* Whether both ranks would share memory, and there is memory for it on our side, which the caller
+ * then holds. */
 static bool will_share(struct mesh_making *m, struct mesh_caller *c)
 {
     struct mesh_hello h;
@@ -104,7 +105,7 @@ static bool say_ready(struct mesh_making *m, struct mesh_caller *c)
                               : hsp_seg_send(c->a.fd, MESH_READY, -1);
 }
 
-/* The client's segment comes. HSP_ECLOSED: the connection is no good. */
+/* Receives the client's segment. HSP_ECLOSED: the connection cannot be used. */
 static enum hsp_status hear_segment(struct mesh_making *m, struct mesh_caller *c,
                                     struct hsp_err *err)
 {
@@ -134,7 +135,7 @@ enum hsp_status hsp_mesh_answer(struct mesh_making *m, uint32_t i, short events,
                                 struct hsp_err *err)
 {
     struct mesh_caller *c = &m->caller[i];
-    bool sharing = c->shm != NULL; /* it is proven; its segment is to come */
+    bool sharing = c->shm != NULL; /* proven; the segment is still to come */
     enum hsp_status st = events == 0 ? HSP_AGAIN
                          : sharing   ? hear_segment(m, c, err)
                                      : hear_proof(m, c);

@@ -5,8 +5,8 @@
 
 /* Takes the arrivals of the listener and challenges them. */
 void hsp_mesh_take_callers(struct mesh_making *m, uint64_t now);
-/* Goes on with a caller; drops it when it is up, late or no good, so the last one takes its place.
- * HSP_OK also then; else the mesh cannot be made. */
+/* Goes on with a caller. Drops the caller when its pair stands, or when it is late or not valid;
+ * then the last caller takes its place. HSP_OK also then; else the mesh cannot be made. */
 enum hsp_status hsp_mesh_answer(struct mesh_making *m, uint32_t i, short events, uint64_t now,
                                 struct hsp_err *err);
 /* Closes the connection of caller @i; the last caller takes its place. */

@@ -1,10 +1,11 @@
-/* Proofs of the handshake: HMAC-SHA256 under the epoch key over the side's label, the whole hello
- * (job, epoch, both ranks, the client's nonce) and the server's nonce. Both nonces are fresh, so a
- * recorded handshake proves nothing; the labels keep one side's proof from serving as the other's.
+/* Computes the proofs of the handshake: HMAC-SHA256 under the epoch key over the side's label, the
+ * whole hello (job, epoch, both ranks, the client's nonce) and the server's nonce. Both nonces are
+ * fresh, so a recorded handshake proves nothing. The labels keep one side's proof from serving as
+ * the other's.
  *
- * The secret of a TLS connection is the same under a third label and the hello alone (one block of
- * HKDF-Expand, RFC 5869): another epoch, pair, number of ranks or wish for TLS is another secret,
- * so nobody can change the hello on its way. TLS 1.3 adds fresh keys of both sides. */
+ * The secret of a TLS connection is the HMAC under a third label and the hello alone (one block of
+ * HKDF-Expand, RFC 5869). Another epoch, pair, number of ranks or wish for TLS gives another
+ * secret, so nobody can change the hello on its way. TLS 1.3 adds fresh keys of both sides. */
 #include "worker/comm/mesh/mesh_auth.h"
 
 #include <openssl/crypto.h>

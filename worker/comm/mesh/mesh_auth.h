@@ -8,7 +8,7 @@
 
 /* Writes a hello with a fresh nonce. False without randomness. */
 bool hsp_mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO]);
-/* False: no hello of this version, or ranks that cannot be. */
+/* False: not a hello of this version, or ranks out of range. */
 bool hsp_mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret);
 /* False without randomness. */
 bool hsp_mesh_nonce(uint8_t ret[MESH_NONCE]);

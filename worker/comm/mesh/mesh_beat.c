@@ -11,10 +11,10 @@
 #include "worker/comm/mesh/mesh_match.h"
 #include "worker/comm/mesh/mesh_poll.h"
 
-#define BEAT_MS 1000 /* between two of them, at most */
-#define BEATS   3    /* that are due while a peer may be silent, at least */
-#define LOOKS   12   /* the same, for who has said something */
-#define LONG    4    /* looks: one that comes so late tells of this process, not of its peers */
+#define BEAT_MS 1000 /* between two beats, at most */
+#define BEATS   3    /* beats due in the time for which a peer may be silent, at least */
+#define LOOKS   12   /* looks for bytes of peers in that time */
+#define LONG    4    /* looks: a look that is so late shows a stall of this process, not of peers */
 #define NS      1000000
 
 static uint64_t look_ns(const struct hsp_mesh *m)
@@ -36,15 +36,15 @@ int hsp_mesh_beat_wait(const struct hsp_mesh *m)
     return due > now ? (int)((due - now) / NS) + 1 : 0;
 }
 
-/* True: there are bytes of it that nobody has read yet. */
+/* True: some bytes of the peer are not read yet. */
 static bool has_unread(const struct mesh_link *l)
 {
     int n = 0;
     return ioctl(l->fd, FIONREAD, &n) == 0 && n > 0;
 }
 
-/* Milliseconds since the kernel of the peer has answered, while something waits for its answer:
- * data that it has not acknowledged, or two probes of its full buffer. 0: nothing waits. */
+/* Milliseconds since the kernel of the peer has answered, while an answer is due: to data that it
+ * has not acknowledged, or to two probes of its full buffer. 0: no answer is due. */
 static uint32_t unanswered_ms(const struct mesh_link *l)
 {
     struct tcp_info t;
@@ -67,7 +67,7 @@ static void look_at(struct hsp_mesh *m, uint32_t peer, uint64_t now, bool late)
     if (now - l->heard_ns >= (uint64_t)m->silent_ms * NS) {
         if (has_unread(l)) {
             l->heard_ns = now;
-        } else if (m->closing) { /* it need not say BYE to a rank that goes, too */
+        } else if (m->closing) { /* a peer need not say BYE to a rank that closes, too */
             hsp_mesh_arm(m, peer, false, false);
             l->closed = true;
             hsp_mesh_drop_out(m, l);
@@ -77,7 +77,7 @@ static void look_at(struct hsp_mesh *m, uint32_t peer, uint64_t now, bool late)
     }
 }
 
-/* A link on which a message is under way needs none. */
+/* Sends a beat. A link on which a message is under way needs none. */
 static void beat(struct hsp_mesh *m, uint32_t peer, uint64_t now)
 {
     struct mesh_link *l = &m->link[peer];
@@ -90,7 +90,7 @@ static void beat(struct hsp_mesh *m, uint32_t peer, uint64_t now)
     l->said = false;
     l->said_at_ns = now;
     struct mesh_out *o = needed ? calloc(1, sizeof *o) : NULL;
-    if (o != NULL) { /* without memory the next one does */
+    if (o != NULL) { /* without memory the next beat does */
         hsp_mesh_header(m, MESH_BEAT, 0, 0, 0, o->head);
         *l->out_last = o;
         l->out_last = &o->next;
@@ -124,7 +124,7 @@ void hsp_mesh_watch(int fd, uint32_t silent_ms, bool sends)
         {IPPROTO_TCP, TCP_KEEPINTVL, 1},     {IPPROTO_TCP, TCP_KEEPCNT, count > 1 ? count : 1},
         {IPPROTO_TCP, TCP_USER_TIMEOUT, ms},
     };
-    for (size_t i = 0; i < sizeof opt / sizeof opt[0]; i++) { /* refused of a Unix socket */
+    for (size_t i = 0; i < sizeof opt / sizeof opt[0]; i++) { /* a Unix socket refuses them */
         (void)setsockopt(fd, opt[i].level, opt[i].name, &opt[i].value, sizeof opt[i].value);
     }
 }

@@ -1,12 +1,12 @@
 /* Notices that a peer on another host has fallen silent.
  *
- * A cable that is cut, or a firewall that drops, resets nothing: an idle connection stands for
- * ever, and one with data under way for a quarter of an hour. So each rank says something to every
- * peer that it reaches by TCP, a BEAT if it has nothing else to say, and a peer that says nothing
- * for silent_ms is lost.
+ * A cut cable, or a firewall that drops packets, resets nothing. An idle connection then stands for
+ * ever, and one with data under way for a quarter of an hour. So each rank sends something to every
+ * peer that it reaches by TCP, a BEAT if it has no message, and a peer that sends nothing for
+ * silent_ms is lost.
  *
- * Example: silent_ms 3000. A beat is due every 1000 ms, and every 250 ms this rank looks from whom
- * something has come. A cut right behind a beat is noticed 3000 to 3250 ms later.
+ * Example: silent_ms 3000. A beat is due every 1000 ms, and every 250 ms this rank looks which
+ * peers have sent something. A cut right behind a beat is noticed 3000 to 3250 ms later.
  *
  * A peer that has sent nothing yet may still make its mesh, so only its kernel is judged. The
  * keepalive of TCP asks the kernel while the connection is idle (hsp_mesh_watch). While data are on
@@ -15,8 +15,7 @@
  *
  * Not judged: a link that is not read, since its messages have no room here (held); a time in which
  * this process did not run.
- * Threads:   the I/O thread, also while the user thread leads. All functions run locked.
- */
+ * Threads:   the I/O thread, also while the user thread leads. All functions run locked. */
 #ifndef HSP_MESH_BEAT_H
 #define HSP_MESH_BEAT_H
 #include "worker/comm/mesh/mesh_impl.h"
@@ -25,9 +24,9 @@
 int hsp_mesh_beat_wait(const struct hsp_mesh *m);
 /* Sends the beats that are due, and kills the mesh when a peer has been silent for too long. */
 void hsp_mesh_beat(struct hsp_mesh *m);
-/* Lets the kernel look after a connection on which nothing is said for long: after @silent_ms
- * without an answer of the peer's kernel it ends with ETIMEDOUT. @sends: also what was sent and is
- * not acknowledged for so long ends it; not for one whose peer may leave messages unread. */
+/* Lets the kernel watch a connection that is idle for long: after @silent_ms without an answer of
+ * the peer's kernel the connection ends with ETIMEDOUT. @sends: bytes that were sent and not
+ * acknowledged for so long end it, too; not for a peer that may leave messages unread. */
 void hsp_mesh_watch(int fd, uint32_t silent_ms, bool sends);
 
 #endif

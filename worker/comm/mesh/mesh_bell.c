@@ -27,7 +27,7 @@ void hsp_bell_ring(struct seg_head *h)
 void hsp_shm_notify(struct hsp_mesh *m)
 {
     if (m->seg.head != NULL) {
-        atomic_fetch_add(&m->seg.head->bell, 1); /* who is just falling asleep does not */
+        atomic_fetch_add(&m->seg.head->bell, 1); /* a thread about to sleep stays awake */
         hsp_bell_ring(m->seg.head);
     }
 }

@@ -1,8 +1,7 @@
 /* Wakes the threads of ranks that share memory with this one, and tells them of an abort.
  *
- * A bell is a futex in the head of a rank's segment. It wakes the user thread; the I/O thread of a
- * rank whose user thread is away is woken by a RING on its socket.
- */
+ * A bell is a futex in the head of a rank's segment; ringing it wakes the user thread. A RING on
+ * the socket wakes the I/O thread of a rank whose user thread is away. */
 #ifndef HSP_MESH_BELL_H
 #define HSP_MESH_BELL_H
 #include "worker/comm/mesh/mesh_impl.h"

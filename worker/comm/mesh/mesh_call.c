@@ -1,9 +1,8 @@
-/* Making a mesh: the pairs this rank calls, those of higher rank. See mesh_join.c for the
- * conversation.
+/* Calls the peers of higher rank. mesh_join.c describes the conversation.
  *
  * Possible failure: a peer cannot be reached, or closes half way (called again with growing
- * pauses), one with another key (final), no memory to share (once more, without, unless transport:
- * shm asks for it). */
+ * pauses); a peer with another key (final); no memory to share (called once more without, unless
+ * transport: shm asks for it). */
 #include "worker/comm/mesh/mesh_call.h"
 
 #include <errno.h>
@@ -31,7 +30,7 @@ static void pair_retry(struct mesh_pair *q, int why, uint64_t now)
     q->failed = true;
     q->why = why;
     if (why == 0 || why == ECONNREFUSED || why == ECONNRESET || why == EPIPE) {
-        q->deaf_ms = 0; /* somebody on its host says so */
+        q->deaf_ms = 0; /* its host has answered */
     } else if (why == ETIMEDOUT) {
         q->deaf_ms = 1; /* the kernel has waited long enough */
     }
@@ -111,7 +110,7 @@ static enum hsp_status answer_challenge(struct mesh_making *m, uint32_t r, uint6
     return HSP_OK;
 }
 
-/* The client's side of TLS: the handshake, then the byte that says ready. */
+/* Goes on with the client's side of TLS: the handshake, then the byte that says ready. */
 static enum hsp_status serve_tls(struct mesh_making *m, uint32_t r, uint64_t now,
                                  struct hsp_err *err)
 {
@@ -142,7 +141,7 @@ static enum hsp_status serve_tls(struct mesh_making *m, uint32_t r, uint64_t now
     return HSP_OK;
 }
 
-/* The client's half and the segment that came from rank @r. */
+/* Makes the client's half of the link, and maps the segment that came from rank @r. */
 static enum hsp_status share(struct mesh_making *m, uint32_t r, int fd, struct mesh_shm **ret,
                              struct hsp_err *err)
 {
@@ -162,7 +161,7 @@ static enum hsp_status share(struct mesh_making *m, uint32_t r, int fd, struct m
     return HSP_OK;
 }
 
-/* The client's side of the end: ready, maybe with a segment. */
+/* Reads the last word of the server: ready, maybe with a segment. */
 static enum hsp_status hear_ready(struct mesh_making *m, uint32_t r, uint64_t now,
                                   struct hsp_err *err)
 {

@@ -4,8 +4,9 @@
  * links; mesh_join.c, mesh_call.c, mesh_answer.c and mesh_making.c the handshake; mesh_start.c the
  * start. A standing mesh, lowest first: mesh_seg.c segments; mesh_header.c headers; mesh_poll.c
  * events; mesh_bell.c wake-ups; mesh_match.c messages and their receives; mesh_shm.c links by
- * shared memory; mesh_beat.c silence; mesh_yield.c waits for another mesh; mesh_io.c sockets and the I/O thread; mesh_links.c the end of
- * links; mesh_stand.c what it waits for; mesh_ops.c the operations. */
+ * shared memory; mesh_beat.c silence; mesh_yield.c waits for another mesh; mesh_io.c sockets and
+ * the I/O thread; mesh_links.c the end of links; mesh_stand.c the wait of the user thread;
+ * mesh_ops.c the operations. */
 #ifndef HSP_MESH_IMPL_H
 #define HSP_MESH_IMPL_H
 
@@ -51,8 +52,8 @@ struct mesh_join {
 
 /* ---- TLS of one connection ----
  *
- * Locks itself: one thread may read while another writes; of each kind one at a time. Bytes that
- * came and were not read yet stay in it, unseen by poll. */
+ * Locks itself. One thread may read while another writes, but not two of one kind. Bytes that came
+ * and were not read yet stay in the session, where poll does not see them. */
 
 struct hsp_tls_ctx;
 struct mesh_out;
@@ -63,13 +64,13 @@ struct mesh_tls;
 #define MESH_HEADER  48
 #define MESH_MAGIC   UINT32_C(0x4d707368) /* "hspM" */
 #define MESH_VERSION 2
-#define MESH_LONG    ((size_t)64 << 10) /* a message whose rate is one of its link */
+#define MESH_LONG    ((size_t)64 << 10) /* long enough for its rate to be the link's */
 #define MESH_INPUT   ((size_t)16 << 10) /* per link: headers and small messages */
 
 enum mesh_kind {
     MESH_DATA,  /* channel, sequence, length */
-    MESH_BYE,   /* the sender closes in order: what it sent before counts */
-    MESH_ABORT, /* channel: enum mesh_end; sequence: the rank that was lost; length: who saw it */
+    MESH_BYE,   /* the sender closes in order; its earlier messages count */
+    MESH_ABORT, /* channel: enum mesh_end; sequence: the lost rank; length: the rank that saw it */
     MESH_RING,  /* shared memory: look at your lanes */
     MESH_BEAT,  /* the sender is there */
 };
@@ -77,7 +78,7 @@ enum mesh_kind {
 /* Why a mesh has ended, in an ABORT. */
 enum mesh_end { MESH_END_LOST, MESH_END_CANCELED, MESH_END_SILENT };
 
-/* What the user thread waits for. */
+/* The wait of the user thread. */
 struct hsp_mesh_wait {
     bool waits, sends; /* sends: until a message to the peer has left, else for one of it */
     uint32_t peer;
@@ -109,30 +110,30 @@ struct mesh_link {
     struct mesh_tls *tls; /* NULL: clear */
     struct mesh_shm *shm; /* NULL: bytes go by the socket */
     bool tcp;
-    bool closed;       /* said BYE, or is gone after it: nothing more comes */
+    bool closed;       /* the peer said BYE, or left while this rank closes: nothing more comes */
     bool out_armed;    /* EPOLLOUT is on */
-    bool held_back;    /* not though there is something to write (mesh_yield.h) */
+    bool held_back;    /* EPOLLOUT is off though bytes wait (mesh_yield.h) */
     bool in_off;       /* EPOLLIN is off: held, or closed */
     bool writing;      /* the user thread is in the middle of a message */
     bool said;         /* something was sent since the last beat was due */
-    bool talks;        /* something has come since the mesh stands: its silence means something */
-    atomic_bool heard; /* the same, since the last look */
-    uint64_t heard_ns, said_at_ns; /* of the look; when a beat was last due */
-    uint64_t held_since_ns;        /* the piece that is next; 0: it is not */
+    bool talks;        /* something has come since the mesh stands: silence would be a loss */
+    atomic_bool heard; /* something has come since the last look */
+    uint64_t heard_ns, said_at_ns; /* time of that look; of the last beat that was due */
+    uint64_t held_since_ns;        /* when the next piece was first held; 0: it is not */
     uint64_t seq_out;              /* next sequence numbers */
     uint64_t seq_in;
     _Atomic uint64_t arrived; /* bytes of messages, by the socket */
     /* sending */
     struct mesh_out *out, **out_last;
     size_t out_bytes;
-    /* receiving; of who runs the links */
+    /* receiving; for the thread that runs the links */
     uint8_t *input; /* MESH_INPUT */
     size_t in_pos, in_have;
     const struct hsp_runs *dst; /* of the message under way; NULL: between messages */
     size_t dst_have, dst_bytes;
-    uint64_t dst_ns;              /* when its header came; 0: its rate tells nothing */
+    uint64_t dst_ns;              /* when its header came; 0: its rate is not measured */
     double bytes_per_s;           /* the fastest one of late (mesh_stand.h); locked */
-    struct hsp_comm_req *dst_req; /* where it goes: a receive, or */
+    struct hsp_comm_req *dst_req; /* its destination: a receive, or */
     struct mesh_in *dst_msg;      /* a buffer */
     /* locked */
     bool held; /* the message of a header has no room, until a receive is posted on this link */
@@ -152,7 +153,7 @@ struct mesh_shm {
     bool rung;     /* the peer has been told by the socket that out is full */
     bool bye;      /* the peer has said BYE: when `in` is empty it is closed */
     bool lent;     /* the message at pos is with the caller */
-    bool lending;  /* the caller waits for one of this channel and size: */
+    bool lending;  /* the caller waits for a message of this channel and size: */
     uint32_t lend_channel;
     size_t lend_bytes;
 };
@@ -169,25 +170,25 @@ struct hsp_mesh {
     int epoll_fd, wake_fd;
     pthread_t thread;
     pthread_mutex_t lock;
-    atomic_uint callers;    /* threads that wait for it, to look or to abort (mesh_poll.h) */
+    atomic_uint callers;    /* threads that wait for the lock, to look or to abort (mesh_poll.h) */
     pthread_cond_t cond;    /* for the user thread */
     pthread_cond_t io_cond; /* for the I/O thread while the user thread leads */
     struct mesh_link *link; /* n */
-    bool holds;             /* some links are held back; of who runs them */
+    bool holds;             /* some links are held back; for the thread that runs the links */
     uint64_t holds_until_ns;
     struct seg seg; /* own; head NULL: no link by shared memory */
-    uint32_t n_shm; /* links by it. With any of them the user thread never leads */
+    uint32_t n_shm; /* links by shared memory; with any of them the user thread never leads */
     uint32_t n_tcp; /* links by TCP */
-    bool crowded;   /* more ranks on this host than processors: who waits awake makes room */
+    bool crowded;   /* more ranks on this host than processors: awake waits yield */
     /* locked */
     const struct hsp_mesh *yields_to; /* long messages wait for it (mesh_yield.h); NULL: for none */
     uint64_t yields_until_ns, yields_looked_ns, yields_busy_ns;
     bool led;       /* the user thread runs the links while it waits; the I/O thread is parked */
-    bool wants;     /* it waits, and would */
-    bool pumping;   /* it is in hsp_mesh_turn */
-    bool attending; /* inside a collective: it will wait again at once */
+    bool wants;     /* the user thread waits, and could lead */
+    bool pumping;   /* the user thread is in hsp_mesh_turn */
+    bool attending; /* inside a collective: the user thread will wait again at once */
     struct hsp_mesh_wait waits; /* of the user thread, for mesh_stand.h */
-    uint64_t n_pump;            /* times it was */
+    uint64_t n_pump;            /* how often the user thread was in hsp_mesh_turn */
     struct hsp_err dead;        /* code HSP_OK while alive */
     struct hsp_mesh_loss loss;  /* that killed it; rank UINT32_MAX: none */
     bool closing;               /* close has begun: a peer that goes is no loss */

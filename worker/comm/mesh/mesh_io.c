@@ -1,11 +1,13 @@
-/* The I/O thread of a mesh. The happy path: a link becomes readable; a header names a channel; the
- * bytes land in the receive posted for it, or in a buffer until one is. A link becomes writable;
- * the first queued message goes on. Possible failure: a connection breaks without BYE, a header
- * that does not continue the stream, no memory: the mesh is killed, peers are told by ABORT, all
- * sockets are shut down (their descriptors stay until close: the user thread may be writing).
+/* Runs the I/O thread of a mesh. The happy path: a link becomes readable; a header names a channel;
+ * the bytes land in the receive posted for it, or in a buffer until one is. A link becomes
+ * writable; the first queued message goes on. Possible failure: a connection breaks without BYE, a
+ * header that does not continue the stream, no memory. Then the mesh is killed, peers are told by
+ * ABORT, and all sockets are shut down (their descriptors stay until close: the user thread may be
+ * writing).
  *
- * Invariant (M2): dst and its fields belong to who runs the links: this thread, or the user thread
- * while it leads (of links by shared memory: to who has the lock); matching lists are locked. */
+ * Invariant (M2): dst and its fields belong to the thread that runs the links: this thread, or the
+ * user thread while it leads. For links by shared memory that is the thread with the lock. Matching
+ * lists are locked. */
 #include "worker/comm/mesh/mesh_io.h"
 
 #include <errno.h>
@@ -32,12 +34,12 @@
 #define WAKE       UINT32_MAX         /* epoll tag of wake_fd */
 #define WRITE_TURN ((size_t)1 << 20)  /* bytes to one peer before others have their turn */
 #define WRITE_SOME ((size_t)64 << 10) /* the same where the mesh yields */
-#define BEHIND     ((size_t)2 << 10)  /* read at most behind the end of a message: it is copied */
-#define READ_TURN  16                 /* reads from one peer likewise */
+#define BEHIND     ((size_t)2 << 10)  /* read at most behind a message, since it is copied */
+#define READ_TURN  16                 /* reads from one peer before others have their turn */
 #define STRAIGHT   ((size_t)4 << 10)  /* a shorter run is copied: one read takes in many of them */
 #define STAGE      ((size_t)64 << 10) /* runs shorter than that are sent together */
 #define LEAD_MS    2                  /* a user thread that is away for longer gives up its lead */
-#define LONG_MS    10                 /* looked at that often while it waits itself */
+#define LONG_MS    10                 /* how often this thread looks while the user thread waits */
 
 /* ---- receiving ---- */
 
@@ -80,7 +82,7 @@ static void has_come(struct mesh_link *l, size_t bytes)
     atomic_fetch_add_explicit(&l->arrived, bytes, memory_order_relaxed);
 }
 
-/* Uses what lies in the input buffer. False: stop reading this link. */
+/* Handles the bytes in the input buffer. False: stop reading this link. */
 static bool digest(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -117,8 +119,9 @@ static bool digest(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* The end of a connection. It is a death, unless the peer has said BYE; nor need it say so to a
- * rank that closes, too, and wants nothing more. @broken: what TLS says, else NULL. */
+/* Handles the end of a connection. The end is a death, unless the peer has said BYE. A peer need
+ * not say BYE to a rank that closes, too, and wants nothing more. @broken: the error of TLS, else
+ * NULL. */
 static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e, const char *broken)
 {
     struct mesh_link *l = &m->link[peer];
@@ -147,8 +150,9 @@ static void compact(struct mesh_link *l)
     }
 }
 
-/* Where the next bytes of the message under way go straight from the socket: *ret_n, 0: through the
- * input buffer, as what belongs to many short runs does. *ret_all: they are the rest of it. */
+/* Address to which the next bytes of the message under way go straight from the socket, and *ret_n
+ * bytes. 0: they go through the input buffer, as those of many short runs do. *ret_all: they are
+ * the rest of the message. */
 static uint8_t *straight(const struct mesh_link *l, size_t *ret_n, bool *ret_all)
 {
     size_t rest = l->dst != NULL ? l->dst_bytes - l->dst_have : 0;
@@ -159,7 +163,7 @@ static uint8_t *straight(const struct mesh_link *l, size_t *ret_n, bool *ret_all
     return to;
 }
 
-/* Uses all that has been taken in, until the link has to stop. */
+/* Handles all bytes that the session has taken in, until the link has to stop. */
 static void digest_tls(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -186,7 +190,7 @@ static void digest_tls(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* The socket of a link by shared memory: short words only. */
+/* Reads the socket of a link by shared memory, which carries short messages only. */
 static void hear(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -208,7 +212,7 @@ static void hear(struct hsp_mesh *m, uint32_t peer)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* What lies in the buffers is used; as above. */
+/* Handles the bytes in the buffers, of the session or of the link. */
 static void go_on(struct hsp_mesh *m, uint32_t peer)
 {
     if (m->link[peer].shm != NULL) {
@@ -220,11 +224,11 @@ static void go_on(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* Bytes read; 0: the end; -errno. *ret_more: there may be more. */
+/* Reads from the socket. Returns the bytes; 0: the end; -errno. *ret_more: there may be more. */
 static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
 {
     compact(l);
-    /* The rest of a message, or of a run, goes straight to its place, what follows to the input
+    /* The rest of a message, or of a run, goes straight to its place, bytes behind it to the input
      * buffer. By shared memory the place is not ours: another thread may be filling it. */
     struct iovec iov[2] = {{.iov_len = 0}, {l->input + l->in_have, MESH_INPUT - l->in_have}};
     if (l->shm == NULL && l->dst != NULL) {
@@ -246,7 +250,7 @@ static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
     return n;
 }
 
-/* True: there may be more. */
+/* Reads once from a link. True: there may be more. */
 static bool read_once(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -273,7 +277,8 @@ static void read_link(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* A receive waits for a held link: its message is taken now, wherever it goes. */
+/* Reads a held link again, since a receive waits for it; its message is taken now, to its receive
+ * or to a buffer. */
 static void resume(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -348,7 +353,7 @@ static void write_link(struct hsp_mesh *m, uint32_t peer)
         hsp_mesh_out_done(m, l);
     }
     if (r < 0 || l->out == NULL) {
-        /* On an error reading finds out what happened: a BYE may lie before the end. */
+        /* On an error the next read finds the cause: a BYE may lie before the end. */
         hsp_mesh_arm(m, peer, !l->in_off, false);
     }
     pthread_mutex_unlock(&m->lock);
@@ -356,7 +361,7 @@ static void write_link(struct hsp_mesh *m, uint32_t peer)
 
 /* ---- the end ---- */
 
-/* The last word to a peer. If it does not fit, the end of the connection says enough. */
+/* Sends an ABORT. If it does not fit, the end of the connection tells the peer. */
 static void say_abort(struct mesh_link *l, const uint8_t head[MESH_HEADER])
 {
     if (l->closed || (l->shm == NULL && (l->writing || (l->out != NULL && l->out->sent != 0)))) {
@@ -370,7 +375,7 @@ static void say_abort(struct mesh_link *l, const uint8_t head[MESH_HEADER])
     }
 }
 
-/* Tells the others, shuts everything down, gives all buffers back. */
+/* Ends a killed mesh: tells the peers, shuts all sockets down, gives all buffers back. */
 static void bury(struct hsp_mesh *m)
 {
     uint8_t head[MESH_HEADER];
@@ -408,7 +413,7 @@ static void bury(struct hsp_mesh *m)
     }
 }
 
-/* After a wake: false when there is an end to come to. */
+/* Handles a wake-up. False: the mesh is to end. */
 static bool on_wake(struct hsp_mesh *m)
 {
     uint64_t v;
@@ -487,7 +492,7 @@ void *hsp_mesh_io_main(void *mesh)
     struct hsp_mesh *m = mesh;
     for (uint32_t i = 0; i < m->base.n_ranks; i++) {
         if (m->link[i].tls != NULL) {
-            digest_tls(m, i); /* what came behind the handshake */
+            digest_tls(m, i); /* bytes behind the handshake */
         }
     }
     bool go = true;

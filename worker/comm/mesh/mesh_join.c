@@ -1,21 +1,21 @@
-/* Making a mesh. The happy path, per pair (client = lower rank):
+/* Makes a mesh: connects this rank to all peers. The happy path, per pair (client = lower rank):
  *
  *   client -> hello       job, epoch, both ranks, n, nonce
  *   server -> challenge   nonce, proof under the epoch key
  *   client -> proof
  *   server -> ready       one byte; both ends stand
  *
- * On one host, when both have a segment: the hello says so, ready comes with the server's segment
- * and is answered by the client's. Then both stand.
+ * On one host, when both have a segment: the hello says so, ready comes with the server's segment,
+ * and the client answers with its own. Then both stand.
  *
  * By TCP with TLS: client -> hello, then a TLS 1.3 handshake under the secret of that hello, which
- * proves the key to both, then ready inside TLS. A server takes what its own parameters say and
- * refuses the other kind: nobody on the way can talk two ranks out of TLS.
+ * proves the key to both, then ready inside TLS. A server accepts only the kind that its own
+ * parameters name, so nobody on the way can talk two ranks out of TLS.
  *
  * Everything runs in the caller's thread over one poll. Possible failure: a peer cannot be reached,
  * or closes half way (called again with growing pauses until the time is up; it may be restarting,
- * or not have the epoch yet), a server with another key (final), a client with another key (dropped
- * and counted), a standing peer that goes away (final), cancellation, the deadline. */
+ * or not have the epoch yet); a server with another key (final); a client with another key (dropped
+ * and counted); a standing peer that goes away (final); cancellation; the deadline. */
 #include "worker/comm/mesh/mesh_join.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static enum hsp_status too_late(const struct mesh_making *m, struct hsp_err *err
         r++;
     }
     hsp_mesh_blame(m, r, false);
-    /* The address without its local part: what a person checks. */
+    /* The address without its local part: a person checks this one. */
     int host = (int)strcspn(p->peers[r].address, ",");
     uint32_t missing = m->n_wanted - m->n_up;
     char more[64] = "";
@@ -82,7 +82,7 @@ static enum hsp_status serve_pair(struct mesh_making *m, uint32_t r, short event
     if (events == 0) {
         return HSP_OK;
     }
-    uint8_t b; /* POLLRDHUP: gone, unless its bytes are still to be read */
+    uint8_t b; /* POLLRDHUP: the peer is gone, unless its bytes are still to be read */
     ssize_t n = recv(q->fd, &b, 1, MSG_PEEK);
     bool silent = n < 0 && errno == ETIMEDOUT;
     q->ended = n > 0;
@@ -94,7 +94,7 @@ static enum hsp_status serve_pair(struct mesh_making *m, uint32_t r, short event
                                   mesh_name_of(m, r), silent ? "fell silent" : "left");
 }
 
-/* The moment from which on it is of no use to call @r again; UINT64_MAX: it may still answer. */
+/* The moment from which on calls to @r are useless; UINT64_MAX: @r may still answer. */
 static uint64_t deaf_at(const struct mesh_making *m, uint32_t r)
 {
     const struct mesh_pair *q = &m->pair[r];
@@ -102,7 +102,7 @@ static uint64_t deaf_at(const struct mesh_making *m, uint32_t r)
     return calls ? q->deaf_ms + m->p->silent_ms : UINT64_MAX;
 }
 
-/* A peer whose host does not answer at all. */
+/* Fails when the host of a peer does not answer at all. */
 static enum hsp_status check_deaf(const struct mesh_making *m, uint64_t now, struct hsp_err *err)
 {
     for (uint32_t r = m->p->rank + 1; r < m->p->n; r++) {
@@ -193,7 +193,7 @@ static enum hsp_status check(const struct hsp_mesh_params *p, struct hsp_err *er
     return HSP_OK;
 }
 
-/* What was asked for is what came of it. */
+/* Fails when transport: shm asks for shared memory and a pair of this host has none. */
 static enum hsp_status check_shared(const struct mesh_making *m, struct hsp_err *err)
 {
     for (uint32_t r = 0; r < m->p->n && hsp_mesh_transport_of(m->l) == HSP_MESH_SHM; r++) {
@@ -208,7 +208,7 @@ static enum hsp_status check_shared(const struct mesh_making *m, struct hsp_err 
     return HSP_OK;
 }
 
-/* The join is open: makes the mesh, gives the connections to @wire. */
+/* Connects all pairs, while the listener hands arrivals over. Gives the connections to @wire. */
 static enum hsp_status join(struct mesh_making *m, struct mesh_wire *wire, struct hsp_err *err)
 {
     for (uint32_t r = 0; r < m->p->n; r++) {
@@ -238,7 +238,7 @@ static enum hsp_status join(struct mesh_making *m, struct mesh_wire *wire, struc
     return st;
 }
 
-/* Our segment, as the transport asks. */
+/* Makes our segment, as the transport asks. */
 static enum hsp_status make_segment(struct mesh_making *m, struct hsp_err *err)
 {
     enum hsp_mesh_transport t = hsp_mesh_transport_of(m->l);

@@ -1,11 +1,12 @@
-/* The happy path: a connection comes, its hello names (job, epoch, rank), the hsp_mesh_connect that
- * waits for it takes it over. A hello of a newer epoch than any prepared here is parked until that
- * epoch is prepared. Possible failure: half a hello (dropped after HELLO_MS), a hello of an old
- * epoch or of a mesh that stands (dropped), too many at once (the newest are dropped: a peer calls
- * again), a kernel without memory (the thread tries again), any other error of a wait (the process
- * ends: nobody would answer at its address, and peers would be blamed).
+/* Accepts connections and sorts them by their hello. The happy path: a connection comes, its hello
+ * names (job, epoch, rank), and the hsp_mesh_connect that waits for it takes it over. A hello of a
+ * newer epoch than any prepared here is parked until that epoch is prepared. Possible failure: half
+ * a hello (dropped after HELLO_MS), a hello of an old epoch or of a mesh that stands (dropped), too
+ * many at once (the newest are dropped: a peer calls again), a kernel without memory (the thread
+ * tries again), any other error of a wait (the process ends: otherwise its address would stay
+ * silent, and peers would be blamed).
  *
- * The thread owns the connections; joins hand over by the lock. */
+ * The thread owns the connections; joins take them over under the lock. */
 #include "worker/comm/mesh/mesh_listen.h"
 
 #include <arpa/inet.h>
@@ -27,13 +28,12 @@
 #include "worker/comm/mesh/mesh_auth.h"
 #include "worker/comm/mesh/mesh_impl.h"
 
-#define MAX_CONNS \
-    HSP_MESH_MAX_RANKS /* half-open and parked: all peers of one epoch may be early \
-                        */
-#define MAX_JOBS 64    /* jobs whose newest epoch is remembered; a node runs few */
-#define HELLO_MS 5000  /* for 72 bytes */
-#define PARK_MS  30000 /* an early peer calls again after that */
-#define DEAF_MS  100   /* no look at callers for so long without a descriptor, or memory, for one */
+/* Half-open and parked connections: all peers of one epoch may be early. */
+#define MAX_CONNS HSP_MESH_MAX_RANKS
+#define MAX_JOBS  64    /* jobs whose newest epoch is remembered; a node runs few */
+#define HELLO_MS  5000  /* for 72 bytes */
+#define PARK_MS   30000 /* an early peer calls again after that */
+#define DEAF_MS   100   /* pause of accept without a descriptor, or memory, for a connection */
 
 struct conn {
     int fd;
@@ -118,7 +118,7 @@ static socklen_t unix_addr(const char *name, struct sockaddr_un *sa)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
 }
 
-/* The part of an address behind ",unix:" when it is on this host; NULL: none. */
+/* Returns the part of an address behind ",unix:" when it is on this host; NULL: none. */
 static const char *local_part(const char *address)
 {
     const char *s = strstr(address, ",unix:");
@@ -296,7 +296,7 @@ static void drop_conn(struct hsp_mesh_listener *l, uint32_t i)
     l->conn[i] = l->conn[--l->n_conns];
 }
 
-/* Finds the join of a complete hello. True: the connection has left (handed over or dropped). */
+/* Finds the join of a complete hello. True: the connection was handed over or dropped. */
 static bool place(struct hsp_mesh_listener *l, uint32_t i, uint64_t now)
 {
     struct conn *c = &l->conn[i];
@@ -338,19 +338,19 @@ static void accept_all(struct hsp_mesh_listener *l, int listen_fd, uint64_t now)
             if (full && l->n_conns > 0) {
                 drop_conn(l, 0);
             } else if (full) {
-                l->deaf_until_ms = now + DEAF_MS; /* who calls stays in the queue, and readable */
+                l->deaf_until_ms = now + DEAF_MS; /* callers stay in the queue, readable */
             }
             return;
         }
         if (l->n_conns == MAX_CONNS) {
-            drop_conn(l, 0); /* full of those that only wait; a true one calls again */
+            drop_conn(l, 0); /* full of parked connections; a real peer calls again */
         }
         l->conn[l->n_conns++] =
             (struct conn){.fd = fd, .local = listen_fd == l->unix_fd, .until_ms = now + HELLO_MS};
     }
 }
 
-/* True: the connection at @i has left its place. */
+/* Reads from a connection. True: the connection at @i was handed over or dropped. */
 static bool serve(struct hsp_mesh_listener *l, uint32_t i, short events, uint64_t now)
 {
     struct conn *c = &l->conn[i];
@@ -386,12 +386,12 @@ static int fill_poll(struct hsp_mesh_listener *l)
         l->poll[3 + i] =
             (struct pollfd){.fd = l->conn[i].fd, .events = l->conn[i].parked ? POLLRDHUP : POLLIN};
     }
-    /* ms: how late a slow one may be dropped */
+    /* ms: how late a slow connection may be dropped */
     return deaf ? DEAF_MS : l->n_conns > 0 ? 500 : -1;
 }
 
-/* Waits for callers. A failure that may pass costs a nap; nothing is said of any
- * descriptor then. */
+/* Waits for callers. A failure that may pass costs a pause; no descriptor is reported ready
+ * then. */
 static void await_events(struct hsp_mesh_listener *l, uint32_t n, int timeout)
 {
     int got = poll(l->poll, 3 + n, timeout), e = errno;

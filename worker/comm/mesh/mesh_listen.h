@@ -7,7 +7,7 @@
 #include "worker/comm/mesh/mesh.h"
 #include "worker/comm/mesh/mesh_impl.h"
 
-/* As given to hsp_mesh_listener_open. */
+/* The transport as given to hsp_mesh_listener_open. */
 enum hsp_mesh_transport hsp_mesh_transport_of(const struct hsp_mesh_listener *l);
 /* Wakes the thread that waits for this eventfd. */
 void hsp_mesh_wake(int fd);
@@ -27,16 +27,16 @@ enum hsp_status hsp_mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join
 bool hsp_mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mesh_arrival *ret);
 void hsp_mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
 /* Listens on @host (a name or number; port chosen by the kernel) and, but for HSP_MESH_TCP, on an
- * abstract Unix socket; without it no pair of this process uses one, whoever calls.
- * @advertise: the host others reach us by; NULL: @host, which must not be a wildcard then.
- * HSP_EINVAL: no such address; HSP_EIO; HSP_ENOMEM. */
+ * abstract Unix socket. Without a Unix socket no pair of this process uses one, whichever side
+ * calls. @advertise: the host by which others reach us; NULL: @host, which must not be a wildcard
+ * then. HSP_EINVAL: no such address; HSP_EIO; HSP_ENOMEM. */
 enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise,
                                        enum hsp_mesh_transport transport,
                                        struct hsp_mesh_listener **ret, struct hsp_err *err);
-/* What peers get as our address: "10.0.0.2:40123,unix:NAME". Valid until close. */
+/* The address of ours that peers get: "10.0.0.2:40123,unix:NAME". Valid until close. */
 const char *hsp_mesh_listener_address(const struct hsp_mesh_listener *l);
-/* No hsp_mesh_connect may be running. Connections that wait for an epoch are dropped. NULL allowed.
- */
+/* Closes the listener. No hsp_mesh_connect may be running. Connections that wait for an epoch are
+ * dropped. NULL allowed. */
 void hsp_mesh_listener_close(struct hsp_mesh_listener *l);
 
 #endif

@@ -5,7 +5,7 @@
 
 bool hsp_mesh_send_all(int fd, const void *p, size_t n)
 {
-    /* A fresh socket has room for the few bytes of a handshake; if not, it is no good. */
+    /* A fresh socket has room for the few bytes of a handshake; if not, the socket is broken. */
     return send(fd, p, n, MSG_NOSIGNAL) == (ssize_t)n;
 }
 

@@ -14,7 +14,7 @@
 struct mesh_shm;
 
 #define MESH_PAUSE_MS    10   /* between attempts, the first time */
-#define MESH_READY       0x6b /* the end of a conversation; */
+#define MESH_READY       0x6b /* the last byte of a handshake; */
 #define MESH_READY_SHARE 0x6c /* with a segment, both ways */
 
 enum mesh_stage {
@@ -33,12 +33,12 @@ struct mesh_pair {
     struct mesh_shm *shm; /* MESH_UP: NULL: bytes go by the socket */
     uint64_t pause_until, pause_ms;
     uint64_t deaf_ms; /* client: when its host was first called without an answer; 0: it answers */
-    bool by_tcp;      /* the local socket did not work */
-    bool local;       /* MESH_UP: by it */
-    bool no_share;    /* there was no memory for it */
-    bool ended;       /* MESH_UP: it has closed; its last words are read when the mesh stands */
-    bool failed;      /* an attempt has */
-    int why;          /* its errno; 0: closed by the peer */
+    bool by_tcp;      /* call by TCP: the local socket did not work */
+    bool local;       /* MESH_UP: by the local socket */
+    bool no_share;    /* there was no memory to share */
+    bool ended;  /* MESH_UP: the peer has closed; its last words are read when the mesh stands */
+    bool failed; /* an attempt has failed */
+    int why;     /* its errno; 0: closed by the peer */
     uint8_t hello[MESH_HELLO];
     size_t have;
     uint8_t in[MESH_NONCE + MESH_PROOF];
@@ -48,7 +48,7 @@ struct mesh_pair {
 struct mesh_caller {
     struct mesh_arrival a;
     struct mesh_tls *tls; /* NULL: clear */
-    struct mesh_shm *shm; /* not NULL: it is proven, its segment is to come */
+    struct mesh_shm *shm; /* not NULL: proven, the segment is still to come */
     uint8_t nonce[MESH_NONCE], proof[MESH_PROOF];
     size_t have;
     uint64_t until_ms;
@@ -77,9 +77,9 @@ static inline const char *mesh_name_of(const struct mesh_making *m, uint32_t r)
 bool hsp_mesh_send_all(int fd, const void *p, size_t n);
 /* Reads up to @want bytes in all. 1: complete; 0: not yet; -1: gone (errno, 0: closed). */
 int hsp_mesh_read_more(int fd, uint8_t *buf, size_t *have, size_t want);
-/* Says that rank @r is why the mesh cannot be made. @silent: it does not answer. */
+/* Names rank @r as the reason why the mesh cannot be made. @silent: it does not answer. */
 void hsp_mesh_blame(const struct mesh_making *m, uint32_t r, bool silent);
-/* The pair stands; takes the descriptor, @tls and @shm over. */
+/* Notes that the pair stands; takes the descriptor, @tls and @shm over. */
 void hsp_mesh_pair_up(struct mesh_making *m, uint32_t r, int fd, bool local, struct mesh_tls *tls,
                       struct mesh_shm *shm);
 

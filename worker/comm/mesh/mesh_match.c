@@ -1,4 +1,6 @@
-/* Invariant (M1): a request in state BUSY is touched only by the thread that runs its link. After
+/* Matches messages with receives, and kills a mesh.
+ *
+ * Invariant (M1): a request in state BUSY is touched only by the thread that runs its link. After
  * `ended` no request is BUSY. */
 #include "worker/comm/mesh/mesh_match.h"
 
@@ -12,7 +14,7 @@
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_poll.h"
 
-/* The loss is known before anybody is told of it. */
+/* Stores the loss before any thread or peer is told of it. */
 __attribute__((format(printf, 4, 0))) static void end(struct hsp_mesh *m, enum hsp_status code,
                                                       const struct hsp_mesh_loss *loss,
                                                       const char *fmt, va_list ap)
@@ -61,7 +63,8 @@ void hsp_mesh_notify(struct hsp_mesh *m)
     hsp_shm_notify(m);
 }
 
-/* Sends to a peer that has closed are not errors of the mesh: who waits for them is told. */
+/* Sends to a peer that has closed are no errors of the mesh; the threads that wait for them get the
+ * error. */
 void hsp_mesh_drop_out(struct hsp_mesh *m, struct mesh_link *l)
 {
     while (l->out != NULL) {
@@ -94,7 +97,7 @@ void hsp_mesh_out_done(struct hsp_mesh *m, struct mesh_link *l)
     free(o);
 }
 
-/* The sender writes a message as fast as the link takes it. */
+/* Notes the rate of a message. The sender writes it as fast as the link takes it. */
 static void note_rate(struct mesh_link *l)
 {
     uint64_t ns = l->dst_ns != 0 ? hsp_mesh_now_ns() - l->dst_ns : 0;

@@ -1,29 +1,28 @@
-/* Brings messages and the receives posted for them together, for sockets and shared memory alike.
+/* Matches messages with the receives posted for them, for sockets and shared memory alike.
  *
- * Threads: all functions run locked.
- */
+ * Threads: all functions run locked. */
 #ifndef HSP_MESH_MATCH_H
 #define HSP_MESH_MATCH_H
 #include <stdio.h>
 
 #include "worker/comm/mesh/mesh_impl.h"
 
-/* Kills the mesh for a reason; the first reason stays. @lost: the rank whose loss it is, as this
- * rank sees it, or UINT32_MAX. */
+/* Kills the mesh for a reason; the first reason stays. @lost: the rank that this rank sees as lost,
+ * or UINT32_MAX. */
 void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* The same of a peer from which nothing has come for @ms. */
+/* Kills the mesh for the loss of a peer from which nothing has come for @ms. */
 void hsp_mesh_fell_silent(struct hsp_mesh *m, uint32_t peer, uint32_t ms);
 /* Wakes the user thread, wherever it waits. */
 void hsp_mesh_notify(struct hsp_mesh *m);
 /* Finds room for the message whose header was read. False: dead, or held. */
 bool hsp_mesh_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes);
-/* The message under way is whole: its receive is done. */
+/* Ends the message under way, which is whole: its receive is done. */
 void hsp_mesh_finish(struct hsp_mesh *m, struct mesh_link *l);
 /* Kills the mesh as rank @teller did, for the same reason. */
 void hsp_mesh_told(struct hsp_mesh *m, uint32_t teller, enum mesh_end end,
                    const struct hsp_mesh_loss *loss);
-/* The first queued message of a link is sent. */
+/* Takes the first queued message, which is sent, off a link. */
 void hsp_mesh_out_done(struct hsp_mesh *m, struct mesh_link *l);
 /* Drops the queued messages to a peer that has closed; waiting sends are told. */
 void hsp_mesh_drop_out(struct hsp_mesh *m, struct mesh_link *l);

@@ -1,10 +1,10 @@
-/* The operations of a mesh.
+/* Sends, receives and closes over the links of a mesh.
  *
- * send writes by itself what the kernel takes, when nothing is queued before it: one thread change
- * less. The rest goes by who runs the links: the user thread while it waits (it leads), else the
- * I/O thread. The lead changes hands late: a wait gets it when the I/O thread has had its next
- * event, and keeps it until it leaves bytes to be written, or stays away for some time. So a
- * collective, which waits again and again, changes threads once. */
+ * A send writes by itself the bytes that the kernel takes, when nothing is queued before it: one
+ * thread change less. The rest is written by the thread that runs the links: the user thread while
+ * it waits (it leads), else the I/O thread. The lead changes hands late. A wait gets the lead when
+ * the I/O thread has had its next event, and keeps it until it leaves bytes to be written, or stays
+ * away for some time. So a collective, which waits again and again, changes threads once. */
 #include "worker/comm/mesh/mesh_ops.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 #include "worker/comm/mesh/mesh_shm.h"
 #include "worker/comm/mesh/mesh_yield.h"
 
-#define SPIN_NS 100000 /* awake that long: what falling asleep and waking costs twice */
+#define SPIN_NS 100000 /* awake for so long: twice the cost of sleeping and waking */
 #define FLUSH_S 10     /* close: a peer that does not read for that long is given up */
 
 static struct hsp_mesh *mesh_of(struct hsp_comm *c)
@@ -46,7 +46,7 @@ static enum hsp_status fail_closed(const struct hsp_mesh *m, uint32_t peer, stru
     return hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s) has closed", peer, m->names[peer]);
 }
 
-/* Dead, or no such peer, or no such message; locked. */
+/* Checks that the mesh lives, the peer exists and the message is valid; locked. */
 static enum hsp_status check(const struct hsp_mesh *m, uint32_t peer, const struct hsp_runs *data,
                              size_t *ret_bytes, struct hsp_err *err)
 {
@@ -60,8 +60,8 @@ static enum hsp_status check(const struct hsp_mesh *m, uint32_t peer, const stru
     return hsp_runs_check(data, HSP_COMM_MAX_MESSAGE, ret_bytes, err);
 }
 
-/* Puts the rest of @o behind what is queued. With @req the data is borrowed, else copied. Locked.
- */
+/* Queues the rest of @o behind other messages. With @req the data is borrowed, else copied.
+ * Locked. */
 static enum hsp_status enqueue(struct hsp_mesh *m, uint32_t peer, const struct mesh_out *o,
                                struct hsp_comm_req *req, struct hsp_err *err)
 {
@@ -124,7 +124,7 @@ static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t cha
         if (m->dead.code != HSP_OK) {
             return fail_dead(m, err);
         }
-        /* On an error the message is queued all the same: reading finds out who is gone. */
+        /* On an error the message is queued all the same: reading finds the lost peer. */
     }
     if (l->closed) {
         return fail_closed(m, peer, err);
@@ -145,8 +145,8 @@ static bool flushed(const struct hsp_mesh *m)
     return true;
 }
 
-/* The user thread goes to do something else. What is still to be written is the I/O thread's at
- * once; what may come, after a while. Locked. */
+/* The user thread leaves the mesh. Bytes that are queued become the I/O thread's at once, bytes
+ * that may come, after a while. Locked. */
 static void leave(struct hsp_mesh *m)
 {
     if (m->n_shm > 0) {
@@ -165,8 +165,8 @@ static void leave(struct hsp_mesh *m)
     }
 }
 
-/* Waits for something to happen: runs the links if the I/O thread lets us. @peer: whose message is
- * waited for, UINT32_MAX: nobody's. Locked; dropped. */
+/* Waits for something to happen: runs the links if the I/O thread allows it. @peer: the sender of
+ * the awaited message, UINT32_MAX: none. Locked; dropped. */
 static void await(struct hsp_mesh *m, uint32_t peer)
 {
     if (m->n_shm > 0) {
@@ -203,7 +203,7 @@ static void mesh_attend(struct hsp_comm *c, bool on)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* @req NULL: what does not go at once is copied. Locked. */
+/* Begins a send. @req NULL: bytes that do not leave at once are copied. Locked. */
 static enum hsp_status start_send(struct hsp_mesh *m, uint32_t peer, uint32_t channel,
                                   const struct hsp_runs *data, struct hsp_comm_req *req,
                                   struct hsp_err *err)
@@ -246,7 +246,7 @@ static enum hsp_status mesh_send(struct hsp_comm *c, uint32_t peer, uint32_t cha
     return st;
 }
 
-/* The first early message of a channel, off the list; NULL: none. Locked. */
+/* Takes the first early message of a channel off the list; NULL: none. Locked. */
 static struct mesh_in *take_early(struct mesh_link *l, uint32_t channel)
 {
     for (struct mesh_in **p = &l->early; *p != NULL; p = &(*p)->next) {
@@ -436,7 +436,7 @@ static void mesh_abort(struct hsp_comm *c)
 /* ---- close ---- */
 
 /* Whether the peers' kernels have everything. Closing a TCP socket with unread input resets it, and
- * a reset throws away what is still on its way. */
+ * a reset throws away bytes that are still on their way. */
 static bool acknowledged(const struct hsp_mesh *m)
 {
     for (uint32_t i = 0; i < m->base.n_ranks; i++) {
@@ -449,7 +449,7 @@ static bool acknowledged(const struct hsp_mesh *m)
     return true;
 }
 
-/* Says BYE behind what is queued and waits until the peers have it all. */
+/* Says BYE behind the queued messages and waits until the peers have them all. */
 static void say_bye(struct hsp_mesh *m)
 {
     struct timespec until;
@@ -477,7 +477,7 @@ static void say_bye(struct hsp_mesh *m)
         soon.tv_nsec += 1000000;
         soon.tv_sec += soon.tv_nsec / 1000000000;
         soon.tv_nsec %= 1000000000;
-        (void)pthread_cond_timedwait(&m->cond, &m->lock, &soon); /* time passing is what we want */
+        (void)pthread_cond_timedwait(&m->cond, &m->lock, &soon); /* only a pause is wanted */
         r = now.tv_sec > until.tv_sec ? ETIMEDOUT : 0;
     }
     m->stop = true;

@@ -25,7 +25,7 @@ void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out)
 void hsp_mesh_look_away(const struct hsp_mesh *m)
 {
     if (m->crowded) {
-        (void)sched_yield(); /* to a rank that has something to send */
+        (void)sched_yield(); /* to a rank that may have bytes to send */
     }
 }
 

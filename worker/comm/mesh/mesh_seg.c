@@ -1,7 +1,7 @@
-/* The happy path: memfd_create, size, seals; a page and lanes of it are allocated and mapped; the
- * descriptor goes to each peer, which checks and maps what concerns it. Possible failure: no memory
- * for the pages (a limit of the container, RLIMIT_FSIZE), no address space, a peer that sends
- * something else. */
+/* Creates segments and maps lanes. The happy path: memfd_create, size, seals; a page and lanes of
+ * it are allocated and mapped; the descriptor goes to each peer, which checks and maps its own
+ * part. Possible failure: no memory for the pages (a limit of the container, RLIMIT_FSIZE), no
+ * address space, a peer that sends something else. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -30,8 +30,8 @@ static off_t lane_offset(uint32_t n, uint32_t peer)
     return (off_t)(PAGE + peer * (PAGE + hsp_seg_lane_bytes(n)));
 }
 
-/* Maps one page of counters. Allocated first: a page that cannot be had is an error here, not a
- * signal later. */
+/* Maps one page of counters, allocated first: a page for which there is no memory is an error here,
+ * not a signal later. */
 static void *map_head(int fd, int *ret_errno)
 {
     void *p = MAP_FAILED;
@@ -42,7 +42,7 @@ static void *map_head(int fd, int *ret_errno)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Counters, data, and the data again. False: errno says why. */
+/* Maps the counters, the data, and the data again. False: errno names the reason. */
 static bool map_lane(int fd, uint32_t n, uint32_t peer, struct lane *ret)
 {
     size_t bytes = hsp_seg_lane_bytes(n);
@@ -186,7 +186,7 @@ int hsp_seg_recv(int sock, uint8_t *ret, int *ret_fd)
         errno = n == 0 ? 0 : errno;
         return -1;
     }
-    /* Room for one: the kernel closes what more came. */
+    /* Room for one descriptor: the kernel closes further ones. */
     struct cmsghdr *m = CMSG_FIRSTHDR(&h);
     if (m != NULL && m->cmsg_level == SOL_SOCKET && m->cmsg_type == SCM_RIGHTS &&
         m->cmsg_len == CMSG_LEN(sizeof *ret_fd)) {

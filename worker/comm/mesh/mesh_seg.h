@@ -1,14 +1,15 @@
-/* Shared memory of one rank for one mesh: a segment with a head and, for every peer on this host, a
- * lane in which this rank writes a stream of bytes that the peer reads.
+/* Lays out and maps the shared memory of one rank for one mesh: a segment with a head and, for
+ * every peer on this host, a lane. In a lane this rank writes a stream of bytes that the peer
+ * reads.
  *
  * Role:      layout and mapping; mesh_shm.c moves messages through it. Used in this folder only.
  * Purity:    shell (memfd_create, mmap, SCM_RIGHTS).
- * Trust:     a peer may write anything into what it maps, at any time: counters read from here are
- *            checked against what this rank knows by itself, and sizes come from constants. A
- *            segment is taken only if it is sealed against shrinking and has the size it must have,
- *            and its pages are allocated when it is mapped: touching it cannot fail later.
- * Bounds:    a lane is mapped twice in a row, so that any stretch of it lies in one piece.
- */
+ * Trust:     a peer may write anything into the memory that it maps, at any time. Counters read
+ *            from here are checked against the counters of this rank, and sizes come from
+ *            constants. A segment is accepted only if it is sealed against shrinking and has the
+ *            right size. Its pages are allocated when it is mapped, so touching them cannot fail
+ *            later.
+ * Bounds:    a lane is mapped twice in a row, so that any stretch of it is contiguous. */
 #ifndef HSP_MESH_SEG_H
 #define HSP_MESH_SEG_H
 
@@ -21,21 +22,21 @@
 
 #define SEG_ALIGN 64 /* of messages in a lane, and of counters */
 
-/* Where the user thread of a rank is. */
+/* The place of a rank's user thread. */
 enum seg_where {
     SEG_AWAY,   /* in no operation: only its I/O thread can be reached, by the socket */
-    SEG_IN,     /* it looks at its lanes */
+    SEG_IN,     /* awake, looking at the lanes */
     SEG_ASLEEP, /* on its bell */
 };
 
-/* The abort word: SET, why (enum mesh_end) << 60, the lost rank << 40, who saw that << 20, and the
- * rank that tells it. It is never 0. */
+/* The abort word, never 0: SET, the reason (enum mesh_end) << 60, the lost rank << 40, the rank
+ * that saw the loss << 20, and the rank that tells of it. */
 #define SEG_ABORT_SET  (UINT64_C(1) << 63)
 #define SEG_ABORT_RANK 0xfffffu
 
 /* The first page of a segment. Its owner and the peers write. */
 struct seg_head {
-    _Alignas(SEG_ALIGN) _Atomic uint32_t bell;  /* a futex: counts what happened */
+    _Alignas(SEG_ALIGN) _Atomic uint32_t bell;  /* a futex that counts events */
     _Atomic uint32_t where;                     /* enum seg_where */
     _Alignas(SEG_ALIGN) _Atomic uint64_t abort; /* 0: none */
 };
@@ -61,29 +62,31 @@ struct lane {
     size_t bytes;
 };
 
-/* Bytes of a lane in a mesh of @n: all ranks say the same. */
+/* Bytes of a lane in a mesh of @n, equal on all ranks. */
 size_t hsp_seg_lane_bytes(uint32_t n);
 
-/* A segment for a mesh of @n ranks. HSP_EIO: with the reason (memory limit, RLIMIT_FSIZE, ..). */
+/* Makes a segment for a mesh of @n ranks. HSP_EIO: with the reason (memory limit, RLIMIT_FSIZE,
+ * ..). */
 enum hsp_status hsp_seg_new(uint32_t n, struct seg *ret, struct hsp_err *err);
-/* Closes the descriptor; what is mapped stays. */
+/* Closes the descriptor; mappings stay. */
 void hsp_seg_close_fd(struct seg *s);
-/* Closes and unmaps. One with fd -1 and no head is none. */
+/* Closes and unmaps. A segment with fd -1 and no head is none. */
 void hsp_seg_free(struct seg *s);
 
 /* Maps the lane of @s to rank @peer. HSP_EIO as above. */
 enum hsp_status hsp_seg_lane(const struct seg *s, uint32_t peer, struct lane *ret,
                              struct hsp_err *err);
-/* Maps head and lane to rank @me of a peer's segment. @fd stays the caller's. HSP_EPROTO: not a
- * segment of a mesh of @n, or not sealed. HSP_EIO. */
+/* Maps the head of a peer's segment and its lane to rank @me. @fd stays the caller's. HSP_EPROTO:
+ * not a segment of a mesh of @n, or not sealed. HSP_EIO. */
 enum hsp_status hsp_seg_attach(int fd, uint32_t n, uint32_t me, struct seg_head **ret_head,
                                struct lane *ret_lane, struct hsp_err *err);
 void hsp_seg_detach(struct seg_head *head); /* NULL allowed */
 void hsp_lane_unmap(struct lane *l);        /* the zeroed one allowed */
 
-/* One byte over a Unix socket, with a descriptor (-1: without). False: it did not fit. */
+/* Sends one byte over a Unix socket, with a descriptor (-1: without). False: it did not fit. */
 bool hsp_seg_send(int sock, uint8_t byte, int fd);
-/* Receives that: 1; 0: nothing there; -1: the end, or an error. *ret_fd is -1 or the caller's. */
+/* Receives such a byte: 1; 0: nothing there; -1: the end, or an error. *ret_fd is -1 or the
+ * caller's. */
 int hsp_seg_recv(int sock, uint8_t *ret, int *ret_fd);
 
 #endif

@@ -1,15 +1,15 @@
-/* Messages through shared memory: what a link does when its peer is on this host.
+/* Sends and receives messages through lanes of shared memory.
  *
  * A lane carries the same messages as a socket would, in the same order: the 48-byte header in 64
  * bytes, then the data, padded to 64. The socket of the pair stays: its hang-up is the death
- * notice, it carries BYE (behind the last byte of the lane), ABORT, and RING, which wakes the I/O
- * thread of a rank whose user thread is away.
+ * notice. The socket carries BYE (behind the last byte of the lane), ABORT, and RING, which wakes
+ * the I/O thread of a rank whose user thread is away.
  *
- * The happy path: the sender copies into its lane and publishes `head`; the receiver, which looks
- * at its lanes or sleeps on its bell, copies out, or lends the bytes to the caller where they lie,
- * and publishes `tail`. Possible failure: a peer dies (its socket says so: the mesh is killed, the
- * abort word of every segment is set and every bell rung); counters or a header that cannot be (the
- * mesh is killed).
+ * The happy path: the sender copies into its lane and publishes `head`. The receiver looks at its
+ * lanes or sleeps on its bell; it copies the bytes out, or lends them to the caller in place, and
+ * publishes `tail`. Possible failure: a peer dies (its socket shows it: the mesh is killed, the
+ * abort word of every segment is set and every bell rung); counters or a header that are not valid
+ * (the mesh is killed).
  *
  * Invariant (S1): everything here runs under the mesh's lock, by the user thread or the I/O thread.
  * Invariant (S2): a thread that goes to sleep, or away, first says so (`where`, `hungry`) and then
@@ -37,8 +37,8 @@
 #include "worker/comm/mesh/mesh_poll.h"
 
 #define TURN    ((size_t)64 << 10) /* published at once: the reader copies while more is written */
-#define SPIN_NS 100000             /* awake that long: what falling asleep and waking costs twice */
-#define NAP_NS  2000000 /* after that, messages nobody asked for yet are taken out of full lanes */
+#define SPIN_NS 100000             /* awake for so long: twice the cost of sleeping and waking */
+#define NAP_NS  2000000 /* after that, messages without a receive are taken out of full lanes */
 
 static size_t padded(size_t n)
 {
@@ -50,7 +50,8 @@ static size_t padded(size_t n)
 static size_t room(const struct mesh_shm *s)
 {
     uint64_t used = s->head - atomic_load(&s->out.head->tail);
-    return used <= s->out.bytes ? s->out.bytes - (size_t)used : 0; /* else a liar: it waits */
+    return used <= s->out.bytes ? s->out.bytes - (size_t)used
+                                : 0; /* else a wrong counter: it waits */
 }
 
 static void publish(struct mesh_shm *s)
@@ -59,7 +60,7 @@ static void publish(struct mesh_shm *s)
     hsp_bell_ring(s->peer);
 }
 
-/* Copies what fits of the message; true: it is whole. @yields: it may stop behind a piece. */
+/* Copies the part of the message that fits; true: it is whole. @yields: as in hsp_shm_put. */
 static bool put(const struct hsp_mesh *m, struct mesh_shm *s, struct mesh_out *o, bool yields)
 {
     for (;;) {
@@ -95,7 +96,7 @@ static bool put(const struct hsp_mesh *m, struct mesh_shm *s, struct mesh_out *o
     }
 }
 
-/* BYE goes by the socket: all that was before it lies in the lane. */
+/* Says BYE by the socket, since all messages before it lie in the lane. */
 static bool put_bye(const struct mesh_link *l, const struct mesh_out *o)
 {
     ssize_t n = send(l->fd, o->head, MESH_HEADER, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -115,7 +116,7 @@ bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o, bool yie
         atomic_store(&s->out.head->hungry, 1);
         whole = put(m, s, o, yields); /* S2 */
     }
-    s->rung = s->rung && s->head == before; /* it had been heard */
+    s->rung = s->rung && s->head == before; /* lane moved: the RING was heard */
     if (whole) {
         return true;
     }
@@ -160,7 +161,7 @@ static size_t lies(struct hsp_mesh *m, uint32_t peer)
     return (size_t)n;
 }
 
-/* Tells the writer how far we are, and wakes it if it waits for room. */
+/* Publishes our position, and wakes the writer if it waits for room. */
 static void free_room(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -176,7 +177,7 @@ static void free_room(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* Goes on with the message under way. True: some of it came. */
+/* Copies more of the message under way. True: some bytes came. */
 static bool take_data(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -208,7 +209,7 @@ static bool is_posted(const struct mesh_link *l, uint32_t channel)
     return false;
 }
 
-/* The caller waits for the message at pos. True: it is all there, and lent. */
+/* Lends the message at pos, for which the caller waits. True: it is complete, and lent. */
 static bool lend(struct hsp_mesh *m, uint32_t peer, size_t bytes, size_t n)
 {
     struct mesh_link *l = &m->link[peer];
@@ -224,8 +225,8 @@ static bool lend(struct hsp_mesh *m, uint32_t peer, size_t bytes, size_t n)
     return s->lent;
 }
 
-/* Acts on the header at pos. @spill: a message nobody asked for goes to a buffer; else it stays.
- * True: it was taken. */
+/* Acts on the header at pos. @spill: a message without a receive goes to a buffer; else it stays.
+ * True: the header was taken. */
 static bool take_header(struct hsp_mesh *m, uint32_t peer, bool spill)
 {
     struct mesh_link *l = &m->link[peer];
@@ -235,14 +236,14 @@ static bool take_header(struct hsp_mesh *m, uint32_t peer, bool spill)
         return false;
     }
     uint8_t h[MESH_HEADER];
-    memcpy(h, s->in.data + s->pos % s->in.bytes, sizeof h); /* once: it may change */
+    memcpy(h, s->in.data + s->pos % s->in.bytes, sizeof h); /* read once: the peer may change it */
     uint32_t channel = (uint32_t)hsp_le_get(h + 28, 4);
     if (h[5] != MESH_DATA || !hsp_mesh_header_ok(m, peer, h)) {
         hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent what is no message of epoch %llu",
                       peer, m->names[peer], (unsigned long long)m->epoch);
         return false;
     }
-    bool posted = is_posted(l, channel); /* before what is to be lent */
+    bool posted = is_posted(l, channel); /* receives come before lends */
     if (!posted && s->lending && channel == s->lend_channel) {
         return lend(m, peer, (size_t)hsp_le_get(h + 40, 8), n);
     }
@@ -250,11 +251,11 @@ static bool take_header(struct hsp_mesh *m, uint32_t peer, bool spill)
         return false;
     }
     s->pos += SEG_ALIGN;
-    (void)hsp_mesh_on_data(m, peer, h); /* it begins, is held, or the mesh is dead */
+    (void)hsp_mesh_on_data(m, peer, h); /* the message begins or is held, or the mesh is dead */
     return true;
 }
 
-/* @yields: it may stop between two pieces, of which it has moved one. */
+/* Takes messages out of a lane. @yields: may stop between two pieces, after at least one. */
 static bool pull(struct hsp_mesh *m, uint32_t peer, bool spill, bool yields)
 {
     struct mesh_link *l = &m->link[peer];
@@ -293,8 +294,8 @@ static bool told(struct hsp_mesh *m)
     return word != 0;
 }
 
-/* Moves what can be moved. Messages nobody asked for stay in the lane, but for those of @awaited,
- * or with @spill. True: something happened. */
+/* Moves all bytes that can be moved. Messages without a receive stay in the lane, except those of
+ * @awaited, or with @spill. True: something happened. */
 static bool progress(struct hsp_mesh *m, uint32_t awaited, bool spill, bool yields)
 {
     bool moved = false;
@@ -322,12 +323,12 @@ void hsp_shm_leave(struct hsp_mesh *m)
     atomic_store(&m->seg.head->where, SEG_AWAY);
     for (uint32_t i = 0; i < m->base.n_ranks && m->dead.code == HSP_OK; i++) {
         if (m->link[i].shm != NULL && m->link[i].out != NULL) {
-            (void)push(m, i, false); /* S2: there may be room since we looked */
+            (void)push(m, i, false); /* S2: there may be room since the last look */
         }
     }
 }
 
-/* Looks around for a while, and lets others run who may have something to send. True: something
+/* Looks around for a while, and yields to ranks that may have something to send. True: something
  * happened. */
 static bool spin(struct hsp_mesh *m, uint32_t awaited)
 {
@@ -341,8 +342,8 @@ static bool spin(struct hsp_mesh *m, uint32_t awaited)
     return false;
 }
 
-/* Sleeps on the bell, @nap_ns or (0) until it rings. False: the time is up, and it has not rung,
- * not even between the kernel's word and ours. Locked; dropped. */
+/* Sleeps on the bell for @nap_ns, or (0) until it rings. False: the time is up and the bell has not
+ * rung, not even between the kernel's answer and the lock. Locked; dropped. */
 static bool nap(struct hsp_mesh *m, uint32_t awaited, long nap_ns)
 {
     struct seg_head *h = m->seg.head;

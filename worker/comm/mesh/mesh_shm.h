@@ -6,8 +6,8 @@
 #define HSP_MESH_SHM_H
 #include "worker/comm/mesh/mesh_impl.h"
 
-/* Writes what fits of a message; true: it is out. @yields: it may stop behind a piece, where a thread
- * waits in hsp_mesh_lock_soon. */
+/* Writes the part of a message that fits; true: all of it is out. @yields: the write may stop
+ * behind a piece, where a thread waits in hsp_mesh_lock_soon. */
 bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o, bool yields);
 /* The user thread comes to the mesh, and goes away. */
 void hsp_shm_enter(struct hsp_mesh *m);
@@ -20,17 +20,17 @@ void hsp_shm_rung(struct hsp_mesh *m);
 /* The peer has said BYE on the socket; the link closes when its lane is empty. */
 void hsp_shm_said_bye(struct hsp_mesh *m, uint32_t peer);
 bool hsp_shm_has_said_bye(const struct mesh_shm *s);
-/* Lending gives the caller a message where it lies in the lane: begin, await until lent is
- * not NULL (or the mesh is dead, or the link closed), end. lends: whether a message of
- * @bytes fits a lane. */
+/* Lends the caller a message in place in its lane: lend_begin, then hsp_shm_await until lent is not
+ * NULL (or the mesh is dead, or the link closed), then lend_end. lends: whether a message of @bytes
+ * fits a lane. */
 bool hsp_shm_lends(const struct hsp_mesh *m, uint32_t peer, size_t bytes);
 void hsp_shm_lend_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes);
 const void *hsp_shm_lent(struct hsp_mesh *m, uint32_t peer);
 void hsp_shm_lend_end(struct hsp_mesh *m, uint32_t peer);
-/* Our half of a link to @peer: its memory is there then. HSP_EIO, HSP_ENOMEM. */
+/* Makes our half of a link to @peer; its memory is allocated then. HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_shm_new(const struct seg *own, uint32_t peer, struct mesh_shm **ret,
                             struct hsp_err *err);
-/* The other half: the peer's segment is @fd (stays the caller's). HSP_EPROTO, HSP_EIO. */
+/* Maps the other half from the peer's segment @fd (stays the caller's). HSP_EPROTO, HSP_EIO. */
 enum hsp_status hsp_shm_attach(struct mesh_shm *s, int fd, uint32_t n, uint32_t me,
                                struct hsp_err *err);
 struct mesh_shm *hsp_shm_free(struct mesh_shm *s); /* NULL allowed; returns NULL */

@@ -21,7 +21,8 @@ struct hsp_mesh_wait hsp_mesh_waits(struct hsp_comm *c)
     return w;
 }
 
-/* Of a link on which something is held back what has not left says nothing about the link. */
+/* Bytes not confirmed; 0 where the mesh holds bytes back, since they tell nothing about the
+ * link. */
 static uint64_t unsent(const struct mesh_link *l)
 {
     int kernel = 0;

@@ -25,7 +25,7 @@
 #define SOCKET_BUFFER (4 << 20) /* the kernel's usual maximum; keeps both ends busy */
 #define KEEPALIVE_MS  30000     /* of a mesh that does not judge silence */
 
-/* Whether a connection stays on this host: its ends have one address. */
+/* Whether a connection stays on this host, since its ends have one address. */
 static bool on_this_host(int fd)
 {
     struct sockaddr_storage a = {0}, b = {0};
@@ -44,7 +44,7 @@ static bool on_this_host(int fd)
                    sizeof(struct in6_addr)) == 0);
 }
 
-/* Whether there are more ranks on this host than processors we may use; not known: no. */
+/* Whether more ranks are on this host than processors we may use; false where not known. */
 static bool is_crowded(const struct hsp_mesh *m)
 {
     cpu_set_t set;
@@ -55,7 +55,7 @@ static bool is_crowded(const struct hsp_mesh *m)
     return sched_getaffinity(0, sizeof set, &set) == 0 && here > (uint32_t)CPU_COUNT(&set);
 }
 
-/* All of these may be refused: the connection works without. */
+/* Sets options of the socket. The kernel may refuse each: the connection works without. */
 static void tune(struct mesh_link *l, uint32_t silent_ms)
 {
     static const struct {

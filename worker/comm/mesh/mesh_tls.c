@@ -1,9 +1,9 @@
-/* TLS of one connection of a mesh: sessions of proto/net/tls_psk.h, fed from and written to a
+/* Encrypts one connection of a mesh: sessions of proto/net/tls_psk.h, fed from and written to a
  * socket.
  *
  * The happy path: a chunk of a message is encrypted into `out`, which is sent until it is empty;
- * then comes the next chunk. Other way: what the socket has goes into the session, from where the
- * I/O thread decrypts straight into the receive that waits for it.
+ * then comes the next chunk. The other way, bytes of the socket go into the session, from where the
+ * I/O thread decrypts straight into the receive that waits for them.
  *
  * Invariant (T1): a session is touched under `lock`; `out` belongs to the one writer of the
  * link. */
@@ -24,7 +24,7 @@
 #define CHUNK  (4 * RECORD)       /* encrypted at once; the reader waits for the lock meanwhile */
 /* With the header, tag and type of each record and of a change of keys (64 bytes are plenty). */
 #define OUT_BYTES (CHUNK + 8 * 64)
-/* Taken in at once; stays in the session while a link is held. */
+/* Bytes taken in at once; they stay in the session while a link is held. */
 #define FILL ((size_t)64 << 10)
 
 struct mesh_tls {
@@ -73,7 +73,7 @@ struct mesh_tls *hsp_mesh_tls_free(struct mesh_tls *t)
     return NULL;
 }
 
-/* Sends what is encrypted. 1: all; 0: later; -errno. */
+/* Sends the encrypted bytes. 1: all; 0: later; -errno. */
 static int flush(struct mesh_tls *t, int fd)
 {
     while (t->out_pos < t->out_have) {
@@ -91,7 +91,7 @@ static int flush(struct mesh_tls *t, int fd)
     return 1;
 }
 
-/* Takes what the session has to send; `out` was empty. */
+/* Fetches the bytes that the session has to send; `out` was empty. */
 static void collect(struct mesh_tls *t)
 {
     t->out_have = hsp_tls_output(t->tls, t->out, OUT_BYTES);
@@ -101,7 +101,7 @@ enum hsp_status hsp_mesh_tls_shake(struct mesh_tls *t, int fd, struct hsp_err *e
 {
     enum hsp_status st = hsp_tls_handshake(t->tls, err);
     collect(t); /* on a refusal too: the alert says so to the peer */
-    /* A fresh socket has room for a handshake; if not, it is no good. */
+    /* A fresh socket has room for a handshake; if not, the socket is broken. */
     bool sent = flush(t, fd) > 0 && hsp_tls_pending(t->tls) == 0;
     return st != HSP_EAUTH && !sent ? hsp_err_set(err, HSP_EIO, 0, "no room for a handshake") : st;
 }
@@ -146,7 +146,8 @@ static size_t next_chunk(struct mesh_tls *t, const struct mesh_out *o)
 {
     size_t done = o->sent > MESH_HEADER ? o->sent - MESH_HEADER : 0, rest = o->bytes - done, n;
     uint8_t stage[CHUNK];
-    if (o->sent < MESH_HEADER) { /* with the first bytes behind it: a short message is one record */
+    if (o->sent <
+        MESH_HEADER) { /* header and first bytes together: a short message is one record */
         n = rest < RECORD - MESH_HEADER ? rest : RECORD - MESH_HEADER;
         memcpy(stage, o->head, MESH_HEADER);
         if (n > 0) {
@@ -175,7 +176,7 @@ int hsp_mesh_tls_write_some(struct mesh_tls *t, int fd, struct mesh_out *o, size
         }
         size_t n = next_chunk(t, o);
         if (n == 0) {
-            /* Nothing can follow in this stream; the end of it is what both readers see. */
+            /* Nothing can follow in this stream; both readers see its end. */
             (void)shutdown(fd, SHUT_RDWR);
             return -EIO;
         }

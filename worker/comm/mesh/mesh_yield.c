@@ -8,9 +8,9 @@
 
 #define NS       UINT64_C(1000000)
 #define YIELD_NS (250 * NS)       /* for a piece at most */
-#define QUIET_NS (5 * NS)         /* behind which the other mesh is idle */
+#define QUIET_NS (5 * NS)         /* after its last byte the other mesh counts as idle */
 #define LOOK_NS  (NS / 5)         /* between two looks at the other mesh */
-#define REST     ((int)16 << 10)  /* whose confirmation may be delayed: no traffic */
+#define REST     ((int)16 << 10)  /* unconfirmed bytes that are no traffic: TCP delays acks */
 #define WINDOW   ((int)256 << 10) /* of our own bytes in the kernel, which nobody holds back */
 
 void hsp_mesh_yield(struct hsp_comm *c, const struct hsp_comm *to, uint64_t ns)
@@ -37,7 +37,7 @@ static int on_their_way(const struct mesh_link *l)
     return l->tcp && l->fd >= 0 && ioctl(l->fd, SIOCOUTQ, &n) == 0 ? n : 0;
 }
 
-/* Inside of a collective it has gaps that are too short for anything of ours. */
+/* Whether @to is inside of a collective, whose gaps are too short for a piece of ours. */
 static bool is_attending(const struct hsp_mesh *to)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&to->lock;
@@ -49,7 +49,7 @@ static bool is_attending(const struct hsp_mesh *to)
     return attends;
 }
 
-/* Now, or a moment ago. */
+/* Whether the other mesh is busy now, or was a moment ago. */
 static bool other_is_busy(struct hsp_mesh *m, uint64_t now)
 {
     const struct hsp_mesh *to = m->yields_to;

@@ -1,11 +1,11 @@
-/* What hspmd uses of libnccl.so.2, as its binary interface has it since 2.18: no header of NCCL is
- * needed to build, and the library is looked for when a GPU is there.
+/* Declares the types and numbers of libnccl.so.2 that hspmd uses, as its binary interface has them
+ * since 2.18. So no header of NCCL is needed to build, and the library is looked for when a GPU is
+ * there.
  *
- * Role:   types and numbers for nccl_lib.h. Not included outside this folder and the library's
- *         stand-in (tests/lib/fakenccl).
+ * Role:   for nccl_lib.h. Not included outside this folder and the library's stand-in
+ *         (tests/lib/fakenccl).
  * Source: nccl.h of NCCL 2.18 to 2.32; a config says by size and version which fields it has, and
- *         newer libraries fill in the rest.
- */
+ *         newer libraries fill in the rest. */
 #ifndef HSP_NCCL_ABI_H
 #define HSP_NCCL_ABI_H
 #include <limits.h> /* INT_MIN */

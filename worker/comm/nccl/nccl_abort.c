@@ -13,7 +13,8 @@ enum hsp_status hsp_nccl_alive(struct hsp_nccl_comm *c, struct hsp_err *err)
     return st;
 }
 
-/* A link on which nobody works any more is left as it is, and one that another epoch uses. */
+/* Whether @c is to abort the link: false for a link without work, and for one that another epoch
+ * uses. */
 static bool is_own(struct hsp_link *l, const struct hsp_nccl_comm *c)
 {
     return l != NULL && hsp_link_owner(l) == c && !hsp_link_quiet(l);
@@ -31,8 +32,8 @@ void hsp_nccl_abort_links(struct hsp_nccl_comm *c, const struct hsp_err *why)
     hsp_crew_abort(w);
 }
 
-/* Dead first, then the links: who is giving operations meanwhile looks for that when it has a
- * link. */
+/* Marks @c dead first, then aborts links: a thread that is giving operations meanwhile looks for
+ * the mark when it has a link. */
 void hsp_nccl_kill(struct hsp_nccl_comm *c, const struct hsp_err *why)
 {
     (void)pthread_mutex_lock(&c->lock);

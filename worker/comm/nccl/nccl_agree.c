@@ -117,7 +117,7 @@ bool hsp_nccl_may_talk(const struct hsp_nccl_offer *offer, const uint32_t *ranks
     return may;
 }
 
-/* L1 of two ranks. */
+/* Whether L1 holds for two ranks. */
 static bool meet(const struct hsp_nccl_offer *a, const struct hsp_nccl_offer *b)
 {
     return a->version != 0 && a->version == b->version && a->gpu != b->gpu &&
@@ -239,9 +239,9 @@ uint32_t hsp_nccl_turns(struct hsp_nccl_offshoot *o, uint32_t n)
 
 /* ---- uneven pieces ---- */
 
-/* Microseconds, of the order that NVIDIA's data sheets and nccl-tests show: a broadcast or a
- * reduction more in a group, a copy within the device, and megabytes per microsecond between GPUs
- * and in a GPU's memory. They need only tell "a few" bytes from "many". */
+/* In microseconds: a further broadcast or reduction in a group, and a copy within the device. In
+ * bytes per microsecond: between GPUs and in a GPU's memory. All are of the order that NVIDIA's
+ * data sheets and nccl-tests show; the figures need only tell "a few" bytes from "many". */
 #define CALL_US             8.0
 #define COPY_US             2.0
 #define LINK_BYTES_PER_US   100e3

@@ -37,7 +37,7 @@ static bool reaches(struct hsp_comm *base, const uint32_t *ranks, uint32_t n)
     return false;
 }
 
-/* What was sent is taken first, unless this rank is dead. */
+/* Waits until the messages sent are delivered, unless this rank is dead. */
 static void deliver(struct hsp_nccl_comm *c)
 {
     struct hsp_backend *b = c->of->o.backend;

@@ -1,35 +1,34 @@
-/* NCCL as a transport: a struct hsp_comm of the device's memory for the ranks of an epoch that have
- * a GPU.
+/* Sends and sums tensors in GPU memory by NCCL: a struct hsp_comm of the device, for the ranks of
+ * an epoch that have a GPU.
  *
- * Role:      an executor opens one hsp_nccl; hsp_nccl_prepare makes the hsp_comm of an epoch,
- *            beside its mesh, which takes all that goes another way (engine.h: `direct` beside
- *            `comm`). Every rank of an epoch calls it, those without a GPU with NULL: they tell the
- *            others so.
+ * Role:      an executor opens one hsp_nccl; hsp_nccl_prepare makes the hsp_comm of an epoch beside
+ *            its mesh, which carries everything that does not go by NCCL (engine.h: `direct` beside
+ *            `comm`). Every rank of an epoch calls it; a rank without a GPU calls it with NULL and
+ *            so tells the others.
  * Threads:   one for each communicator (nccl_link.h); an hsp_comm as comm.h says. prepare and close
  *            by one thread.
- * Ownership: an hsp_comm is closed before its hsp_nccl; mesh and backend are borrowed by both.
+ * Ownership: an hsp_comm is closed before its hsp_nccl; both borrow mesh and backend.
  * Contract:  that of comm.h for a transport of the device, and
  *            - a send copies to a buffer of its own on HSP_DEVQ_COMM and sends from a lane of its
- *              pair; so it never waits for its receiver, as the compiler's proof that programs end
+ *              pair. So it never waits for its receiver, as the compiler's proof that programs end
  *              assumes. Receives, and collectives, hold up the queue;
- *            - messages match by peer in order of sending, whatever their channel (L2 of
+ *            - messages match by peer in order of sending, on all channels together (L2 of
  *              nccl_need.h), and sizes are not compared;
  *            - a sum is the same bits on all ranks: each element is added up in one place and
- *              handed on, by rings, trees and switches alike. Not so with buffers registered as
- *              symmetric windows, where every rank adds for itself: hspmd registers none. In which
- *              order it adds is NCCL's. A maximum is gathered and taken by the backend, since
- *              NCCL's would pass over a NaN;
- *            - abort ends what is under way, on this rank only: the death notice that brought it
- *              here brings it to the others, by the mesh, which is aborted first. Memory operations
- *              would have written holds anything then, and the queue goes on: nothing may be
- *              believed of it that has not passed a vote (which needs the mesh). An error NCCL
- *              finds does the same.
+ *              handed on, by rings, trees and switches alike. Buffers registered as symmetric
+ *              windows, where every rank adds for itself, would break this; hspmd registers none.
+ *              NCCL chooses the order of addition. A maximum is gathered and taken by the backend,
+ *              since NCCL's would pass over a NaN;
+ *            - abort ends work under way, on this rank only. The death notice that caused the abort
+ *              reaches the other ranks by the mesh, which is aborted first. After an abort the
+ *              outputs of aborted operations hold anything, and the queue goes on: no result
+ *              counts before a vote has passed, which needs the mesh. An error that NCCL finds has
+ *              the same effect.
  * Fence:     an aborted communicator is never used again. One that is quiet when its epoch ends
  *            stays, and serves a later epoch if all its members still hold it and count the same
  *            operations.
  * Deadlines: none but `patience_ms`, for calls that go wrong, which is derived from the failure
- *            detection.
- */
+ *            detection. */
 #ifndef HSP_NCCL_COMM_H
 #define HSP_NCCL_COMM_H
 #include "worker/backend/backend.h"
@@ -38,8 +37,8 @@
 
 struct hsp_nccl_comm;
 
-#define HSP_NCCL_CHANNEL \
-    (UINT32_MAX - 1) /* of the mesh, for what prepare and start tell each other */
+/* A channel of the mesh, for the messages between prepare and start of all ranks. */
+#define HSP_NCCL_CHANNEL (UINT32_MAX - 1)
 
 struct hsp_nccl;
 
@@ -49,7 +48,7 @@ struct hsp_nccl_opts {
     uint64_t process; /* drawn at random for this executor */
     uint32_t patience_ms; /* a sixth of the time after which a silent executor is dead; 0: 1000 */
     const char *library;  /* NULL: libnccl.so.2 */
-    /* of the largest collective by which members are connected (nccl_link.h); 0: 8 MiB */
+    /* Bytes of the largest collective by which members are connected (nccl_link.h); 0: 8 MiB. */
     size_t greeting_bytes;
 };
 

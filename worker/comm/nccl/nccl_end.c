@@ -4,13 +4,13 @@
 
 #define SPIN_NS \
     200000 /* looks at a call that goes on in the background, before napping: most end sooner */
-#define NAP_NS 100000 /* between two of them then */
+#define NAP_NS 100000 /* between two later looks */
 
 /* Links that one decision ends. */
 struct hsp_link_crew {
-    pthread_mutex_t lock; /* the following, and what links say of their crew */
+    pthread_mutex_t lock; /* guards the fields below, and the crew fields of links */
     pthread_cond_t cond;
-    uint32_t users; /* links, and who opened it */
+    uint32_t users; /* links, and the opener */
     struct hsp_link *first;
 };
 
@@ -70,7 +70,7 @@ void hsp_link_break(struct hsp_link *l, const struct hsp_err *why)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-/* While the device still waits: what follows an abort there sees garbage. */
+/* Tells the watchers while the device still waits: after an abort, work behind it sees garbage. */
 void hsp_link_tell(struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&l->lock);
@@ -86,11 +86,11 @@ void hsp_link_tell(struct hsp_link *l)
     (void)pthread_mutex_unlock(&l->telling);
 }
 
-/* One of the threads that want it ends it. */
+/* Destroys or aborts the communicator once, whichever thread comes first. */
 static void release(struct hsp_link *l, enum nccl_result (*by)(struct nccl_comm *c))
 {
     (void)pthread_mutex_lock(&l->lock);
-    struct nccl_comm *handle = l->handle; /* its own thread may just take what came late */
+    struct nccl_comm *handle = l->handle; /* its own thread may just store a late handle */
     (void)pthread_mutex_unlock(&l->lock);
     if (handle != NULL && !atomic_exchange(&l->released, true)) {
         (void)by(handle); /* there is nothing left to try */
@@ -134,7 +134,7 @@ static void crew_put(struct hsp_link_crew *w)
     }
 }
 
-/* False: it ends already, or is in another crew. */
+/* Adds a link. False: the link ends already, or is in another crew. */
 static bool join(struct hsp_link_crew *w, struct hsp_link *l, const struct hsp_err *why)
 {
     (void)pthread_mutex_lock(&w->lock);
@@ -179,7 +179,7 @@ void hsp_crew_abort(struct hsp_link_crew *w)
     crew_put(w);
 }
 
-/* @l has ended: it is freed next, and the others must not meet it in the list. */
+/* Takes @l, which has ended, out of the crew's list, since it is freed next. */
 static void crew_leave(struct hsp_link_crew *w, struct hsp_link *l)
 {
     if (w == NULL) {
@@ -197,7 +197,7 @@ static void crew_leave(struct hsp_link_crew *w, struct hsp_link *l)
     crew_put(w);
 }
 
-/* @l takes itself and those whose calls are free; the crew is locked. */
+/* Marks @l and the links whose calls are free as taken by @l; the crew is locked. */
 static void take_free_ones(struct hsp_link_crew *w, struct hsp_link *l)
 {
     for (struct hsp_link *m = w->first; m != NULL; m = m->crew_next) {
@@ -234,7 +234,7 @@ static void abort_together(struct hsp_link_crew *w, struct hsp_link *first)
     (void)pthread_mutex_unlock(&w->lock);
 }
 
-/* False: a call for it is under way, so it is to end alone. */
+/* Aborts @l with its crew. False: a call of @l is under way, so it is to end alone. */
 static bool end_with_crew(struct hsp_link_crew *w, struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&w->lock);
@@ -242,7 +242,7 @@ static bool end_with_crew(struct hsp_link_crew *w, struct hsp_link *l)
     if (is_free) {
         take_free_ones(w, l);
     }
-    l->taken = true; /* by whomever */
+    l->taken = true; /* by this thread or another */
     while (is_taken && !l->aborted) {
         (void)pthread_cond_wait(&w->cond, &w->lock);
     }
@@ -265,7 +265,7 @@ static void end_alone(struct hsp_link *l)
     }
 }
 
-/* All has been done; members that do not come here, too, are not waited for long. */
+/* Finalizes and destroys a quiet link; a member that does not do the same is not awaited long. */
 static void end_in_order(struct hsp_link *l)
 {
     struct timespec until = hsp_link_after_ms(patience(l), CLOCK_MONOTONIC);
@@ -284,7 +284,7 @@ void hsp_link_end_here(struct hsp_link *l, bool order)
     (void)pthread_mutex_lock(&l->lock);
     l->leaving = true;
     if (l->handle == NULL) {
-        l->handle = l->gift; /* that came when nobody waited for it any more */
+        l->handle = l->gift; /* handed over after the last wait for it */
     }
     struct hsp_link_crew *w = l->crew;
     (void)pthread_mutex_unlock(&l->lock);
@@ -296,11 +296,11 @@ void hsp_link_end_here(struct hsp_link *l, bool order)
     if (w == NULL || !end_with_crew(w, l)) {
         end_alone(l);
     }
-    abort_one(l); /* of one that was made after its crew had been there */
+    abort_one(l); /* for a handle that came after the crew's abort */
     crew_leave(w, l);
 }
 
-/* The link's thread is to end it, and has time for that: its own patience twice, and then ours. */
+/* Waits for the link's thread to end the link: twice its own patience, and then ours. */
 bool hsp_link_await(struct hsp_link *l)
 {
     struct timespec until = hsp_link_after_ms(3 * patience(l), CLOCK_MONOTONIC);

@@ -33,8 +33,8 @@ static const struct hsp_dlsym symbols[] = {
     SYMBOL(CommSplit, true),
 };
 
-/* Never unloaded: threads of its own may still be in it, and CUDA calls it at the end of the
- * process. */
+/* Loads the library for good: threads of its own may still be in it, and CUDA calls it at the end
+ * of the process. */
 static void *load(const char *name)
 {
     return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

@@ -1,10 +1,8 @@
-/* libnccl.so.2 in this process.
+/* Finds libnccl.so.2 and the functions that hspmd calls; nothing is linked.
  *
- * Role:    finds the library and the functions hspmd calls; nothing is linked. One object for a
- *          process, or for a test's stand-in.
+ * Role:    one object for a process, or for a test's stand-in.
  * Purity:  shell (dlopen).
- * Threads: constant after open.
- */
+ * Threads: constant after open. */
 #ifndef HSP_NCCL_LIB_H
 #define HSP_NCCL_LIB_H
 #include <stdbool.h>
@@ -45,25 +43,26 @@ struct hsp_nccl_lib {
                                   struct nccl_comm *c, void *stream);
     enum nccl_result (*Broadcast)(const void *in, void *out, size_t n, enum nccl_type t, int root,
                                   struct nccl_comm *c, void *stream);
-    /* NULL: not there. A communicator of those members that say the same @color, in the order of
-     * @key. All members of the old one call it, those with no color (NCCL_NO_COLOR), too. */
+    /* NULL: not there. Makes a communicator of the members that give the same @color, in the order
+     * of @key. All members of the old one call it, those with no color (NCCL_NO_COLOR), too. */
     enum nccl_result (*CommSplit)(struct nccl_comm *c, int color, int key, struct nccl_comm **ret,
                                   struct nccl_config *config);
 };
 
-/* The library in @folder, where it is there and can be loaded; else, and with "", HSP_NCCL_LIBRARY
- * as the system finds it. HSP_EUNSUPPORTED: no such library, a version that is too old or too new,
- * or a function it has not; the message says which; also with NULL, in a build that is to do
- * without. */
+/* Loads the library in @folder, where it is there and can be loaded; else, and with "",
+ * HSP_NCCL_LIBRARY as the system finds it. HSP_EUNSUPPORTED: no such library, a version that is too
+ * old or too new, or a missing function; the message says which; also with NULL, in a build without
+ * NCCL. */
 enum hsp_status hsp_nccl_lib_seek(const char *folder, struct hsp_nccl_lib *ret,
                                   struct hsp_err *err);
-/* @name: loaded as dlopen takes it. NULL: sought as configure was told (--with-nccl). Errors as
+/* Loads @name as dlopen takes it. NULL: sought as configure was told (--with-nccl). Errors as
  * above. */
 enum hsp_status hsp_nccl_lib_open(const char *name, struct hsp_nccl_lib *ret, struct hsp_err *err);
 void hsp_nccl_lib_close(struct hsp_nccl_lib *l); /* the zeroed one is fine */
 
-/* @r with the library's words: HSP_EPEER where it blames a peer or the network, HSP_ENOMEM never
- * (it does not tell), else HSP_EIO. @what: "all-reduce of ranks 0,2". */
+/* Turns @r into an error with the library's words: HSP_EPEER where it blames a peer or the network,
+ * else HSP_EIO. Never HSP_ENOMEM: the library does not tell a lack of memory apart. @what:
+ * "all-reduce of ranks 0,2". */
 enum hsp_status hsp_nccl_failed(const struct hsp_nccl_lib *l, struct nccl_comm *c,
                                 enum nccl_result r, const char *what, struct hsp_err *err);
 
@@ -71,7 +70,7 @@ enum hsp_status hsp_nccl_failed(const struct hsp_nccl_lib *l, struct nccl_comm *
  * library's choice. */
 struct nccl_config hsp_nccl_config(int max_ctas);
 
-/* How sums of @t are asked for. False: it has none. */
+/* NCCL's type for sums of @t. False: it has none. */
 bool hsp_nccl_type(enum hsp_dtype t, enum nccl_type *ret);
 
 #endif

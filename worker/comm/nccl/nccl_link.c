@@ -32,7 +32,7 @@ static void enter_state(struct hsp_link *l, enum hsp_nccl_link_state s)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-/* Another link's thread brings it, or says why not. */
+/* Waits for the communicator, which the parent's thread hands over, or for the reason why not. */
 static enum nccl_result take_gift(struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&l->lock);
@@ -46,7 +46,7 @@ static enum nccl_result take_gift(struct hsp_link *l)
 
 /* ---- greeting ---- */
 
-/* Whether it was told to greet; false: it is aborted. */
+/* Waits for hsp_link_connect; false: the link is aborted. */
 static bool await_connect(struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&l->lock);
@@ -79,8 +79,8 @@ static enum nccl_result greet_all(const struct hsp_link *l, size_t bytes, void *
                : r;
 }
 
-/* In one group: the library connects all that a group needs before it gives the device the first of
- * it. */
+/* Gives the greeting in one group: the library makes all connections that a group needs before it
+ * gives the device any of its work. */
 static enum nccl_result greet_group(const struct hsp_link *l, void *stream)
 {
     const struct hsp_nccl_lib *lib = l->env->lib;
@@ -97,7 +97,7 @@ static enum nccl_result greet_group(const struct hsp_link *l, void *stream)
     return goes_on(r) ? ended : r;
 }
 
-/* Until the device has done it. */
+/* Waits until the device has done the greeting. */
 static enum nccl_result await_greeting(struct hsp_link *l)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
@@ -120,7 +120,7 @@ static enum nccl_result await_greeting(struct hsp_link *l)
     return r;
 }
 
-/* Connects it when it is told to; see the header. */
+/* Connects the members when hsp_link_connect was called, as the header says. */
 static enum nccl_result greet(struct hsp_link *l)
 {
     const struct hsp_nccl_lib *lib = l->env->lib;
@@ -139,8 +139,8 @@ static enum nccl_result greet(struct hsp_link *l)
 
 /* ---- making ---- */
 
-/* Who waits for the end of this thread may abort what has a handle: until the call is
- * over it has none. */
+/* Makes a new communicator. A thread that waits for the end of this thread may abort a communicator
+ * with a handle; until the call is over there is no handle. */
 static enum nccl_result make_own(struct hsp_link *l)
 {
     struct nccl_config config = hsp_nccl_config(l->max_ctas);
@@ -172,13 +172,13 @@ static void make(struct hsp_link *l)
     }
 }
 
-/* Looks for an error of what is under way. */
+/* Looks for an error of the work under way. */
 static void look(struct hsp_link *l)
 {
     enum nccl_result r = NCCL_SUCCESS;
     struct hsp_err err = {0};
     if (pthread_mutex_trylock(&l->call) != 0) {
-        return; /* who holds it sees errors itself */
+        return; /* the thread that holds it sees errors itself */
     }
     if (atomic_load(&l->released)) {
         (void)pthread_mutex_unlock(&l->call);
@@ -204,7 +204,7 @@ static bool reached(const struct hsp_link *l)
 
 /* ---- splitting ---- */
 
-/* False: it has ended already and aborts nothing more. */
+/* Hands a communicator to @child. False: the child has ended already and would not abort it. */
 static bool give_gift(struct hsp_link *child, struct nccl_comm *handle)
 {
     (void)pthread_mutex_lock(&child->lock);
@@ -217,7 +217,7 @@ static bool give_gift(struct hsp_link *child, struct nccl_comm *handle)
     return takes;
 }
 
-/* The library may put what comes of it at l->offshoot until the call is over. */
+/* Takes part in one split. The library may write l->offshoot until the call is over. */
 static enum nccl_result split(struct hsp_link *l, const struct hsp_link_turn *t)
 {
     const struct hsp_nccl_lib *lib = l->env->lib;
@@ -239,7 +239,7 @@ static enum nccl_result split(struct hsp_link *l, const struct hsp_link_turn *t)
     return r;
 }
 
-/* The next one. */
+/* Takes the next turn. */
 static void take_turn(struct hsp_link *l)
 {
     struct hsp_err err = {0};
@@ -263,7 +263,7 @@ static void take_turn(struct hsp_link *l)
     }
 }
 
-/* Turns that are not taken any more. */
+/* Ends the turns that are left, and tells their children. */
 static void fail_turns(struct hsp_link *l)
 {
     struct hsp_err why = {0};
@@ -281,7 +281,7 @@ static void fail_turns(struct hsp_link *l)
 
 /* ---- between operations ---- */
 
-/* Until the link is broken or closed. */
+/* Looks for errors and takes turns until the link is broken or closed. */
 static void mind(struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&l->lock);
@@ -342,7 +342,7 @@ static void *link_main(void *arg)
 
 /* ---- life ---- */
 
-/* On Linux none of these can fail. */
+/* Initialises the locks; on Linux none of these calls can fail. */
 static void init_locks(struct hsp_link *l)
 {
     pthread_condattr_t attr;
@@ -410,7 +410,7 @@ struct hsp_link *hsp_link_close(struct hsp_link *l)
     bool abandoned = !l->ended;
     if (abandoned) {
         (void)pthread_detach(l->thread);
-        l->abandoned = true; /* from here on it may be gone as soon as the lock is free */
+        l->abandoned = true; /* from here on the link may be freed as soon as the lock is free */
     }
     (void)pthread_mutex_unlock(&l->lock);
     if (!abandoned) {
@@ -420,7 +420,7 @@ struct hsp_link *hsp_link_close(struct hsp_link *l)
     return NULL;
 }
 
-/* Whether it has come so far. */
+/* HSP_OK: the link has reached state @s; HSP_AGAIN: not yet; else the reason why it is broken. */
 static enum hsp_status has_come_to(struct hsp_link *l, enum hsp_nccl_link_state s,
                                    struct hsp_err *err)
 {
@@ -470,7 +470,7 @@ void hsp_link_split(struct hsp_link *l, const struct hsp_link_turn *turn, uint32
     HSP_ASSERT(l->n_turns == 0);
     l->turn = turn;
     l->n_turns = l->state == HSP_LINK_READY ? n : 0;
-    bool refuses = l->n_turns < n; /* it broke meanwhile */
+    bool refuses = l->n_turns < n; /* the link broke meanwhile */
     struct hsp_err why = l->err;
     (void)pthread_cond_broadcast(&l->cond);
     (void)pthread_mutex_unlock(&l->lock);
@@ -505,7 +505,7 @@ const void *hsp_link_owner(struct hsp_link *l)
     return owner;
 }
 
-/* All was reached, and not because the device is lost. */
+/* Whether the device, which is not lost, has done all operations. */
 static bool done(const struct hsp_link *l)
 {
     struct hsp_backend *b = l->env->backend;

@@ -1,36 +1,36 @@
-/* One communicator of NCCL and its thread.
+/* Owns one communicator of NCCL and its thread.
  *
  *   MAKING --made--> MADE --connect, greeted--> READY               READY, BROKEN --close--> gone
  *   MAKING, MADE, READY --abort, an error--> BROKEN
  *
  * Role:      made, used and closed by nccl_comm.c and nccl_pool.c.
- * Threads:   the link's own thread makes the communicator, looks for errors of what is under way,
- *            and ends it; nobody else waits in the library. Operations are given by one thread at a
+ * Threads:   the link's own thread makes the communicator, looks for errors of work under way, and
+ *            ends it; no other thread waits in the library. Operations are given by one thread at a
  *            time, between begin and end. abort: any thread.
- * Calls:     none of the library waits (its config says so), but one that goes wrong may. So the
- *            thread that gives operations holds `call`, and a link that is aborted waits for it no
- *            longer than its patience; then the communicator is aborted from under the call, for
+ * Calls:     no call of the library waits (its config says so), but a call that goes wrong may. So
+ *            the thread that gives operations holds `call`, and a link that is aborted waits for it
+ *            no longer than its patience. Then the communicator is aborted from under the call, for
  *            which NCCL's abort is made. Where the link's own thread does not come back, the thread
- *            that waits for its end aborts it.
+ *            that waits for its end aborts the communicator.
  * Connection: NCCL connects two members when their first message is given, and all members at the
- *            first collective for which it chooses an algorithm (ring, tree, switch); until all
- *            have given theirs the call is in progress, and it takes memory of the GPU. Later a
- *            send must not wait for its receiver, and a step not for memory. So the members *greet*
- *            each other before a link is READY, when they are told to: those of a pair by a byte,
- *            others by collectives of every size class, in the link's thread and on HSP_DEVQ_GREET.
+ *            first collective for which it chooses an algorithm (ring, tree, switch). Until all
+ *            have given theirs the call is in progress, and connecting takes memory of the GPU.
+ *            Later a send must not wait for its receiver, and a step not for memory. So the
+ *            members *greet* each other before a link is READY, when hsp_link_connect is called:
+ *            the members of a pair by a byte, others by collectives of every size class, in the
+ *            link's thread and on HSP_DEVQ_GREET.
  * Greeting:  one link of an executor at a time, and all members of all links in one order
- *            (nccl_make.c): the greetings of all executors wait for each other in that order only,
- *            so one of them can always go on. Links that are kept are not greeted again; a
- *            link that is split off has no connection of its parent's.
+ *            (nccl_make.c). The greetings of all executors wait for each other in that order only,
+ *            so some greeting can always go on. Links that are kept do not greet again; a link that
+ *            is split off has no connection of its parent's.
  * Invariants: (I1) after READY was left nothing is given to the communicator.
- *             (I2) hsp_link_close returns when the device does nothing for it any more: an aborted
+ *             (I2) hsp_link_close returns when the device has no more work of the link: an aborted
  *                  communicator's kernels have ended when the library's abort has returned, and a
  *                  finalized one has none. A destroy that does not return keeps only memory.
- *             (I3) a link is READY when all its members have greeted and the device has done what
- *                  this one gave for that: nothing is under way.
+ *             (I3) a link is READY when all its members have greeted and the device has done the
+ *                  work of this member's greeting: nothing is under way.
  *             (I4) the greetings of an executor read and write one piece of memory, in the order
- *                  of their queue.
- */
+ *                  of their queue. */
 #ifndef HSP_NCCL_LINK_H
 #define HSP_NCCL_LINK_H
 #include <pthread.h>
@@ -45,38 +45,39 @@
 struct hsp_link_turn {
     int color, place; /* NCCL_NO_COLOR: this member only takes part */
     int max_ctas;
-    struct hsp_link *child; /* gets what comes of it; NULL: NCCL_NO_COLOR */
+    struct hsp_link *child; /* gets the new communicator; NULL: NCCL_NO_COLOR */
 };
 
 enum hsp_nccl_link_state { HSP_LINK_MAKING, HSP_LINK_MADE, HSP_LINK_READY, HSP_LINK_BROKEN };
 
-/* Called by the link's thread when it is broken, before what the device does for it is ended. */
+/* Called by the link's thread when the link is broken, before the device's work for it is
+ * aborted. */
 struct hsp_link_watcher {
     void (*on_broken)(void *ctx, const struct hsp_err *why); /* NULL: none */
     void *ctx;
 };
 
 struct hsp_link;
-/* What all links of an executor share; constant but for patience_ms. */
+/* State that all links of an executor share; constant but for patience_ms. */
 struct hsp_link_env {
     const struct hsp_nccl_lib *lib;
     struct hsp_backend *backend;
-    void *greeting; /* device memory of greeting_bytes, for what members greet each other with */
-    /* of the largest collective among that, at least 256, and 4 for each member */
+    void *greeting; /* device memory of greeting_bytes, for the data of greetings */
+    /* bytes of the largest collective of a greeting, at least 256, and 4 for each member */
     size_t greeting_bytes;
-    /* with a call that does not return, and with peers that do not come to the end of one */
+    /* for a call that does not return, and for peers that do not come to the end of one */
     atomic_uint patience_ms;
 };
 
-/* What one is made of. */
+/* The parameters of a new link. */
 struct hsp_link_spec {
     const char *name;        /* for messages: "ranks 0,2,3" */
     uint64_t key, nonce;     /* nccl_need.h */
     const uint64_t *process; /* members, @n; copied */
     uint32_t n, me;
     bool messages;     /* a pair: member 0 sends to member 1; else collectives */
-    struct nccl_id id; /* of a new one */
-    bool is_split;     /* it comes of a turn of another link */
+    struct nccl_id id; /* of a new communicator */
+    bool is_split;     /* a turn of another link makes the communicator */
     int max_ctas;
 };
 
@@ -97,11 +98,11 @@ struct hsp_link {
     pthread_t thread;
 
     pthread_mutex_t call;     /* held while the library is called for this communicator */
-    struct nccl_comm *made;   /* where the library puts its handle; of the call that makes it */
-    struct nccl_comm *handle; /* by who holds it, and the link's thread; set under `lock`, too */
+    struct nccl_comm *made;   /* the library writes the handle here in the call that makes it */
+    struct nccl_comm *handle; /* read under `call` or by the link's thread; set under `lock`, too */
 
     atomic_bool aborting;
-    atomic_bool released; /* somebody destroys or aborts the communicator */
+    atomic_bool released; /* a thread destroys or aborts the communicator */
     pthread_mutex_t lock; /* the following */
     pthread_cond_t cond;  /* its clock is the monotonic one */
     enum hsp_nccl_link_state state;
@@ -109,19 +110,19 @@ struct hsp_link {
     bool connecting;    /* connect was called */
     bool closing;
     bool leaving;               /* its thread ends it */
-    struct hsp_link_crew *crew; /* with which it ends; NULL: alone */
+    struct hsp_link_crew *crew; /* the crew with which the link ends; NULL: alone */
     struct hsp_err crew_why;
-    bool finalized; /* nothing is under way, nor will be; its thread destroys it */
+    bool finalized; /* no work is or will be under way; the link's thread destroys it */
     bool ended;     /* the communicator is gone */
     bool abandoned; /* closed before that: its thread frees it */
     bool giving;    /* between begin and end */
-    const struct hsp_link_turn *turn; /* its thread is to take, n_turns; borrowed */
+    const struct hsp_link_turn *turn; /* the turns left to the link's thread, n_turns; borrowed */
     uint32_t n_turns;
-    /* where the library puts what comes of the turn under way; its thread's */
+    /* the library writes the communicator of the turn under way here; for the link's thread */
     struct nccl_comm *offshoot;
-    struct nccl_comm *gift; /* of is_split: the communicator, from the other link's thread */
-    const void *owner;      /* gave the last operations */
-    uint64_t ops;           /* given */
+    struct nccl_comm *gift; /* if is_split: the communicator, from the parent's thread */
+    const void *owner;      /* the user that gave the last operations */
+    uint64_t ops;           /* operations given */
     enum hsp_devq q[2];
     uint64_t ticket[2]; /* of the last operations, one for each queue they were given to; 0: none */
     pthread_mutex_t telling; /* held while watchers are told; the following */
@@ -129,25 +130,25 @@ struct hsp_link {
     uint32_t users;             /* of the pool, under its lock */
     struct hsp_link *crew_next; /* of the crew, under its lock; the following */
     bool taken, aborted;        /* the abort is due, or done */
-    struct hsp_link *mate;      /* that is aborted with it */
+    struct hsp_link *mate;      /* the next link that is aborted with this one */
 };
 
-/* Starts making it; HSP_ENOMEM. */
+/* Starts making a link; HSP_ENOMEM. */
 enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_link_spec *s,
                              struct hsp_link **ret, struct hsp_err *err);
-/* Whether it is READY, or why not: HSP_AGAIN while it is under way. */
+/* HSP_OK: the link is READY; HSP_AGAIN: not yet; else the reason why it is broken. */
 enum hsp_status hsp_link_state(struct hsp_link *l, struct hsp_err *err);
-/* The same of MADE or READY. */
+/* The same for the state MADE or READY. */
 enum hsp_status hsp_link_made(struct hsp_link *l, struct hsp_err *err);
 /* Lets the link greet its members, in its own thread, as soon as it is MADE. */
 void hsp_link_connect(struct hsp_link *l);
-/* @ctx watches from now on, and is told by @on_broken; NULL: @ctx does not watch any more, and
- * after this is not told. */
+/* Makes @ctx a watcher from now on, told by @on_broken. NULL: @ctx does not watch any more, and is
+ * not told after this call. */
 void hsp_link_watch(struct hsp_link *l, void (*on_broken)(void *ctx, const struct hsp_err *why),
                     void *ctx);
 
-/* @owner begins to give operations: *ret_handle is the communicator, until end. Why it is broken:
- * then there is nothing to end. */
+/* Lets @owner give operations: *ret_handle is the communicator, until end. An error is the reason
+ * why the link is broken: then there is nothing to end. */
 enum hsp_status hsp_link_begin(struct hsp_link *l, const void *owner, struct nccl_comm **ret_handle,
                                struct hsp_err *err);
 struct hsp_link_given {
@@ -155,26 +156,27 @@ struct hsp_link_given {
     uint32_t n_ops;   /* counted alike by all members */
     const char *what; /* "all-reduce" */
 };
-/* What the library answered to what was given: waits until it is under way on the device. Errors:
- * the link is broken, and will be ended. Also after an error it must be called; @r is then that. */
+/* Takes the library's answer @r to the operations given, and waits until they are under way on the
+ * device. Errors: the link is broken, and will be ended. Must be called also after an error; @r is
+ * then the error. */
 enum hsp_status hsp_link_end(struct hsp_link *l, const struct hsp_link_given *g, enum nccl_result r,
                              struct hsp_err *err);
 
-/* Its thread splits its communicator @n times, which is READY, quiet and nobody else's meanwhile.
- * @turn is borrowed until hsp_link_turns says 0. If one fails the link is broken, and so are the
- * children without a communicator. */
+/* Lets the link's thread split its communicator @n times. The link is READY, quiet and used by
+ * nobody else meanwhile. @turn is borrowed until hsp_link_turns says 0. If a turn fails the link is
+ * broken, and so are the children without a communicator. */
 void hsp_link_split(struct hsp_link *l, const struct hsp_link_turn *turn, uint32_t n);
-uint32_t hsp_link_turns(struct hsp_link *l);    /* that are left */
-uint64_t hsp_link_ops(struct hsp_link *l);      /* given so far */
-const void *hsp_link_owner(struct hsp_link *l); /* who gave the last of them */
-/* Whether it can serve again: READY, nothing is being given, and the device has done all that
- * was. */
+uint32_t hsp_link_turns(struct hsp_link *l);    /* turns that are left */
+uint64_t hsp_link_ops(struct hsp_link *l);      /* operations given so far */
+const void *hsp_link_owner(struct hsp_link *l); /* the user that gave the last of them */
+/* Whether the link can serve again: READY, no operation is being given, and the device has done all
+ * operations. */
 bool hsp_link_quiet(struct hsp_link *l);
-/* Begins to close it, without waiting: several that are closed by all members in another order do
- * not wait for each other. Only close may follow. */
+/* Begins to close a link, without waiting: several links that all members close, each in its own
+ * order, do not wait for each other. Only close may follow. */
 void hsp_link_part(struct hsp_link *l);
-/* Frees it: in order if it is quiet, else aborted; waits for the library, for a destroy not for
- * ever. NULL is fine; returns NULL. */
+/* Frees a link: in order if it is quiet, else aborted. Waits for the library, but for a destroy not
+ * for ever. NULL is fine; returns NULL. */
 struct hsp_link *hsp_link_close(struct hsp_link *l);
 
 #endif

@@ -1,10 +1,11 @@
-/* hsp_nccl_prepare: what all ranks tell each other, and the communicators that follow from it.
+/* Prepares the NCCL of an epoch: all ranks exchange offers, and make the communicators that follow
+ * from them.
  *
- * Three rounds over the mesh: the length of each offer, the offers, and where the communicators
- * come from that are not kept, each told by its first member: a new one by a name (NCCL's unique
- * id), or a part of one that all its members hold and nobody uses, split off it (nccl_split.c).
- * Then all are made at once, each by its own thread, those of one parent one after the other, and
- * those that are new are connected one after the other. */
+ * Three rounds over the mesh: the length of each offer; the offers; the origin of each communicator
+ * that is not kept, told by its first member. The origin is a name (NCCL's unique id) for a new
+ * one, or a communicator that all members hold and nobody uses, from which it is split off
+ * (nccl_split.c). Then all communicators are made at once, each by its own thread, those of one
+ * parent one after the other. At the end the new ones are connected one after the other. */
 #include "worker/comm/nccl/nccl_make.h"
 
 #include <stdlib.h>
@@ -122,7 +123,7 @@ static enum hsp_status find_origin(struct hsp_nccl_making *m, struct hsp_nccl_wa
         for (uint32_t k = 0; k < own->n_held; k++) {
             w->taken_over = w->taken_over || (own->held[k].key == w->key && own->held[k].in_use);
         }
-        if (w->link == NULL) { /* it broke meanwhile: the others wait for what will not come */
+        if (w->link == NULL) { /* broke meanwhile; the others wait in vain */
             return hsp_err_set(err, HSP_EPEER, 0, "a communicator of %u ranks broke", w->n);
         }
         return HSP_OK;
@@ -136,7 +137,7 @@ static enum hsp_status find_origin(struct hsp_nccl_making *m, struct hsp_nccl_wa
     return st;
 }
 
-/* What rank @r says of those it is the first member of. */
+/* Reads rank @r's message about the communicators of which it is the first member. */
 static enum hsp_status hear_rank(struct hsp_nccl_making *m, uint32_t r, const uint8_t *data,
                                  size_t bytes, struct hsp_err *err)
 {
@@ -240,8 +241,8 @@ static enum hsp_status start(struct hsp_nccl_making *m, struct hsp_nccl_wanted *
 
 typedef enum hsp_status (*link_question)(struct hsp_link *l, struct hsp_err *err);
 
-/* Until links @first to @end - 1 answer @q with yes and nothing is being split any more, or one
- * answers with an error. */
+/* Waits until links @first to @end - 1 answer @q with yes and no split is under way any more, or
+ * until one answers with an error. */
 static enum hsp_status await(const struct hsp_nccl_making *m, uint32_t first, uint32_t end,
                              link_question q, struct hsp_err *err)
 {
@@ -327,9 +328,9 @@ static void parents_back(struct hsp_nccl_making *m)
     }
 }
 
-/* Aborts what is not made, and what it was to be split off: in one group, since the greeting of one
- * link may hold up the abort of another. A part that its parent may still hand over is closed when
- * the parent has ended. */
+/* Aborts the links that are not made, and their parents, in one group, since the greeting of one
+ * link may hold up the abort of another. A link that may still get its communicator from its parent
+ * is closed when the parent has ended. */
 static void abandon(const struct hsp_nccl_making *m)
 {
     struct hsp_err why = {0};
@@ -425,7 +426,7 @@ static void add_way(struct hsp_nccl_making *m, struct hsp_nccl_comm *parts,
     w->link = NULL;
 }
 
-/* Lists that go by NCCL, and what belongs to them. */
+/* Makes the hsp_comm of the lists that go by NCCL, with their links and pairs. */
 static enum hsp_status assemble(struct hsp_nccl_making *m, struct hsp_comm **ret,
                                 struct hsp_err *err)
 {
@@ -471,7 +472,7 @@ static bool anybody(const struct hsp_nccl_making *m)
     return any;
 }
 
-/* Whether somebody may take over what an epoch that runs uses. */
+/* Whether some rank may take over a communicator that a running epoch uses. */
 static bool anybody_runs(const struct hsp_nccl_making *m)
 {
     bool any = false;

@@ -5,7 +5,7 @@
 
 #include "proto/base/hash.h"
 
-#define ORDER_SEED UINT64_C(0x6e63636c2d6f7264) /* of a pair without a message */
+#define ORDER_SEED UINT64_C(0x6e63636c2d6f7264) /* the order of a pair without a message */
 
 /* One more item of an array; NULL without memory. */
 static void *push(void **array, uint32_t *n, uint32_t *cap, size_t each)
@@ -97,7 +97,7 @@ static enum hsp_status p2p_messages(struct hsp_nccl_needs *d, const struct hsp_m
     return st;
 }
 
-/* A sum among all but the peer, which gets it from the root. */
+/* Notes a sum among all ranks but the peer, which gets it from the root. */
 static enum hsp_status handed_on(struct hsp_nccl_needs *d, const struct hsp_move *m, uint32_t whole,
                                  struct hsp_err *err)
 {

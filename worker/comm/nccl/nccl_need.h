@@ -1,12 +1,12 @@
-/* What the programs of a rank will ask of NCCL, and what all ranks together can have of it: who
- * decides whether a group goes by NCCL or by the mesh.
+/* Lists the needs of a rank's programs for NCCL, and decides by the offers of all ranks which
+ * groups go by NCCL and which by the mesh.
  *
- * Role:      hsp_nccl_prepare (nccl_comm.h) finds the needs, tells its offer, and decides by all
+ * Role:      hsp_nccl_prepare (nccl_make.h) finds the needs, tells its offer, and decides by all
  *            offers.
  * Purity:    pure (heap only). Every rank decides by the same offers, so all decide alike.
  * Ownership: needs and offers own their arrays.
  *
- * A *list* is the ranks of a move, ascending. It goes by NCCL if
+ * A *list* is the ranks of a move, ascending. A list goes by NCCL if
  *   (L1) each of its ranks has NCCL, all of one version, and no two of them share a GPU (NCCL has
  *        one member for each), and every two of them may talk by NCCL, which does not encrypt:
  *        their epoch asks for no encryption, or they are on one host, or both are on one trusted
@@ -14,24 +14,23 @@
  *   (L2) every pair of its ranks that sends messages (list moves or not) sends and receives them in
  *        the same order: NCCL knows no channels, the n-th message is the n-th receive, and
  *   (L3) none of those senders sends to more than HSP_N_LANES ranks.
- * What does not is staged through the mesh, as are all moves with a rank that computes on its
- * processor.
- */
+ * All other moves are staged through the mesh, as are all moves with a rank that computes on its
+ * processor. */
 #ifndef HSP_NCCL_NEED_H
 #define HSP_NCCL_NEED_H
 #include "proto/base/buf.h"
 #include "proto/program/program.h"
 
-/* Ranks of a move, or those of one that add up what one of them hands on. */
+/* The ranks of a move, or those of them that add up the part that one of them hands on. */
 struct hsp_nccl_list {
     uint32_t n;
     uint32_t *ranks; /* ascending; contains the own */
-    bool asked;      /* is a move's: reaches is asked about it */
+    bool asked;      /* the list of a move: `reaches` is asked about it */
     bool collective; /* has a collective of its own */
     bool messages;   /* ranks of it send to others of it */
 };
 
-/* Of the second list, a part of the first one, a collective is wanted if the first one goes by
+/* A collective of the list `part`, which is within the list `whole`, is needed if `whole` goes by
  * NCCL. */
 struct hsp_nccl_part {
     uint32_t whole, part;
@@ -53,15 +52,15 @@ struct hsp_nccl_needs {
     struct hsp_nccl_pair *pair;
 };
 
-/* Those of a pool of programs of one rank, in the order they stand there. HSP_ENOMEM: nothing to
- * give back. */
+/* Finds the needs of one rank's pool of programs, in the order of their schedules. HSP_ENOMEM:
+ * nothing to free. */
 enum hsp_status hsp_nccl_needs_find(const struct hsp_program *const *programs, uint32_t n,
                                     struct hsp_nccl_needs *ret, struct hsp_err *err);
 void hsp_nccl_needs_fini(struct hsp_nccl_needs *d); /* the zeroed one is fine */
-/* The same piece by piece. The number of the list of these ranks, new or not; HSP_ENOMEM. */
+/* Finds or adds the list of these ranks, and returns its number; HSP_ENOMEM. */
 enum hsp_status hsp_nccl_need_list(struct hsp_nccl_needs *d, const uint32_t *ranks, uint32_t n,
                                    uint32_t *ret, struct hsp_err *err);
-/* One more message on @channel. */
+/* Adds a message on @channel. */
 enum hsp_status hsp_nccl_need_message(struct hsp_nccl_needs *d, uint32_t peer, bool out,
                                       uint32_t channel, struct hsp_err *err);
 
@@ -72,19 +71,19 @@ struct hsp_nccl_held {
     uint64_t key;   /* of its members and use: hsp_nccl_key */
     uint64_t nonce; /* tells two communicators of the same members apart */
     uint64_t ops;   /* operations given to it here */
-    bool in_use;    /* by the epoch that runs; else nothing is under way */
+    bool in_use;    /* used by the running epoch; else nothing is under way */
 };
 
 /* Where the NCCL traffic of one rank can go. */
 struct hsp_nccl_place {
-    /* hash of the host's identity: traffic within a host stays there; 0: it may not */
+    /* hash of the host's identity: traffic within a host stays there; 0: it may leave the host */
     uint64_t host;
     /* bit i: entry i of trusted_network, if all other traffic stays on trusted ones */
     uint8_t trusted;
     bool tls; /* the epoch's connections between hosts are encrypted */
 };
 
-/* What a rank tells the others. */
+/* The message of a rank to all others in PREPARE. */
 struct hsp_nccl_offer {
     uint32_t version; /* of its NCCL, 0: none */
     struct hsp_nccl_place place;
@@ -100,7 +99,7 @@ struct hsp_nccl_offer {
 
 /* ---- decisions; @offer: of all ranks, by rank ---- */
 
-/* What a communicator is for: the collectives of its members, or the messages from the first to the
+/* The use of a communicator: the collectives of its members, or the messages from the first to the
  * second. */
 enum hsp_nccl_use { HSP_NCCL_COLLECTIVE, HSP_NCCL_MESSAGES };
 
@@ -108,7 +107,7 @@ enum hsp_nccl_use { HSP_NCCL_COLLECTIVE, HSP_NCCL_MESSAGES };
 struct hsp_nccl_offshoot {
     uint64_t key;
     uint32_t n;
-    uint32_t *place; /* its members, as ranks of the other one; owned */
+    uint32_t *place; /* its members, as ranks of the parent; owned */
     uint32_t turn;
 };
 

@@ -6,10 +6,10 @@
 #include "worker/comm/nccl/nccl_end.h"
 
 #define PATIENCE_MS 1000
-#define GREETING_BYTES \
-    ((size_t)8 << 20) /* such large ones are limited by bandwidth: as all larger ones are */
+/* Collectives of this size are limited by bandwidth, as all larger ones are. */
+#define GREETING_BYTES ((size_t)8 << 20)
 
-/* Zeros, before anything runs: later it would wait for what does. */
+/* Allocates and zeroes the memory of greetings now: beside running work it would wait for it. */
 static enum hsp_status open_greeting(struct hsp_nccl *n, struct hsp_err *err)
 {
     struct hsp_backend *b = n->o.backend;
@@ -25,8 +25,8 @@ static enum hsp_status open_greeting(struct hsp_nccl *n, struct hsp_err *err)
     return st == HSP_OK ? b->finish(b, HSP_DEVQ_GREET, ticket, err) : st;
 }
 
-/* No link is left: the kernels of its last greeting have ended, or were aborted, and the queue runs
- * empty. */
+/* Frees the memory of greetings. No link is left: the kernels of the last greeting have ended, or
+ * were aborted, and the queue runs empty. */
 static void close_greeting(struct hsp_nccl *n)
 {
     struct hsp_backend *b = n->o.backend;
@@ -157,8 +157,8 @@ struct hsp_link *hsp_nccl_find(struct hsp_nccl *n, uint64_t key, uint64_t nonce)
     return l;
 }
 
-/* Whether all its members are here and have it with the same past: then all of them end it now. A
- * member that does not come holds up the end, and since NCCL 2.31 for ever. */
+/* Whether all members of a link are here and hold it with the same past: then all of them end it
+ * now. A member that does not come holds up the end, and since NCCL 2.31 for ever. */
 static bool all_end_it(const struct hsp_link *l, const struct hsp_nccl_offer *offer,
                        uint32_t n_ranks)
 {
@@ -201,7 +201,7 @@ void hsp_nccl_drop(struct hsp_nccl *n, const struct hsp_nccl_offer *offer, uint3
     }
 }
 
-/* ---- what is told of them ---- */
+/* ---- offers ---- */
 
 enum hsp_status hsp_nccl_tell_held(struct hsp_nccl *n, bool running, struct hsp_nccl_offer *ret,
                                    struct hsp_err *err)

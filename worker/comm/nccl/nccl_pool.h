@@ -1,9 +1,8 @@
-/* The communicators of an executor, in the epochs that use them and between epochs. Inside of
+/* Keeps the communicators of an executor, in the epochs that use them and between epochs. Inside of
  * worker/comm/nccl.
  *
  * Threads: the list belongs to the threads that prepare and close hsp_comms, one at a time under
- *          the lock.
- */
+ *          the lock. */
 #ifndef HSP_NCCL_POOL_H
 #define HSP_NCCL_POOL_H
 #include "worker/comm/nccl/nccl_comm.h"
@@ -72,17 +71,18 @@ struct hsp_nccl_comm {
     struct hsp_err dead;  /* code HSP_OK while alive */
 };
 
-/* A link of the pool, one user less; waits for the end of a broken one. NULL is fine. */
+/* Takes one user off a link of the pool; waits for the end of a broken one. NULL is fine. */
 void hsp_nccl_give_back(struct hsp_nccl *n, struct hsp_link *l);
-/* A new link belongs to the pool, and has one user. */
+/* Adds a new link, with one user, to the pool. */
 void hsp_nccl_adopt(struct hsp_nccl *n, struct hsp_link *l);
-/* The link, with one user more; NULL: not here, or broken. */
+/* Finds a link and adds a user; NULL: not here, or broken. */
 struct hsp_link *hsp_nccl_find(struct hsp_nccl *n, uint64_t key, uint64_t nonce);
-/* Ends the links that nobody uses. @offer: of @n_ranks; a link that not all of its members have and
- * end now, too, is aborted at once. NULL: all are ended in order, as far as the others come. */
+/* Ends the links without users. @offer: of @n_ranks; a link that some of its members do not hold,
+ * or do not end now, is aborted at once. NULL: all are ended in order, as far as the other members
+ * come. */
 void hsp_nccl_drop(struct hsp_nccl *n, const struct hsp_nccl_offer *offer, uint32_t n_ranks);
-/* Fills held and n_held of an offer. @running: links that are used are told as that; else those
- * that are quiet. */
+/* Lists the quiet links in held and n_held of an offer. @running: also links with users, marked as
+ * in use. */
 enum hsp_status hsp_nccl_tell_held(struct hsp_nccl *n, bool running, struct hsp_nccl_offer *ret,
                                    struct hsp_err *err);
 
@@ -96,7 +96,8 @@ static inline struct hsp_backend *hsp_nccl_backend_of(const struct hsp_nccl_comm
     return c->of->o.backend;
 }
 
-/* HSP_EUNSUPPORTED: no NCCL, with the reason; HSP_ENOMEM, also of the device; its errors. */
+/* Opens the NCCL of an executor. HSP_EUNSUPPORTED: no NCCL, with the reason; HSP_ENOMEM, also of
+ * the device; its errors. */
 enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **ret,
                               struct hsp_err *err);
 /* Ends the communicators that are left. NULL is fine; returns NULL. */
@@ -104,6 +105,6 @@ struct hsp_nccl *hsp_nccl_close(struct hsp_nccl *n);
 int hsp_nccl_version(const struct hsp_nccl *n);
 /* As patience_ms of the options, from now on. Any thread. */
 void hsp_nccl_patience(struct hsp_nccl *n, uint32_t ms);
-uint32_t hsp_nccl_count(struct hsp_nccl *n); /* communicators it has */
+uint32_t hsp_nccl_count(struct hsp_nccl *n); /* communicators held */
 
 #endif

@@ -1,10 +1,10 @@
-/* Messages by NCCL.
+/* Sends and receives messages by NCCL.
  *
- * What is posted is kept until the batch ends, or somebody waits; then all of it is given to the
- * device at once: first the copies of what is sent, then one group of the library's sends, each on
- * the lane of its pair, and receives, on HSP_DEVQ_COMM. A copy behind a receive would hold up what
- * the receive may wait for; for the same reason a send that is no request goes at once, and leaves
- * receives where they are. */
+ * Posts are kept until the batch ends, or a thread waits; then all of them are given to the device
+ * at once. First come the copies of messages to send, then one group of the library's calls: sends,
+ * each on the lane of its pair, and receives, on HSP_DEVQ_COMM. A copy behind a receive would hold
+ * up a message for which the receive may wait. For the same reason a send that is no request goes
+ * at once, and leaves receives where they are. */
 #include "worker/comm/nccl/nccl_send.h"
 
 #include <stdlib.h>
@@ -80,7 +80,7 @@ static bool first_of_link(const struct hsp_nccl_comm *c, uint32_t k)
     return true;
 }
 
-/* The first of its way has it. */
+/* The communicator of post @k, which the first post of its way holds. */
 static struct nccl_comm *handle_of(const struct hsp_nccl_comm *c, uint32_t k)
 {
     uint32_t j = 0;

@@ -1,11 +1,11 @@
-/* Communicators split off others, by ncclCommSplit.
+/* Splits communicators off others, by ncclCommSplit.
  *
- * All members of the parent take part in each split, those the new communicator does not concern
- * with no color; so its first member tells all ranks, and every member of the parent finds the same
- * turns (hsp_nccl_turns). A parent is held by all its members with the same past, none of which is
- * gone, and no epoch that runs uses it: the library wants nothing under way. Its own thread takes
- * the turns. Only collectives' communicators: those of pairs are made by two ranks alone, all at
- * once, which turns of the parent would be slower at. */
+ * All members of the parent take part in each split, with no color where the new communicator does
+ * not concern them. So its first member tells all ranks, and every member of the parent finds the
+ * same turns (hsp_nccl_turns). All members hold the parent with the same past, none of them is
+ * gone, and no running epoch uses it, since the library wants nothing under way. The parent's own
+ * thread takes the turns. Only communicators of collectives are split off: those of pairs are made
+ * by two ranks alone, all at once, and turns of the parent would be slower. */
 #include "worker/comm/nccl/nccl_split.h"
 
 #include <stdlib.h>
@@ -94,7 +94,7 @@ void hsp_nccl_split_tell(const struct hsp_nccl_wanted *w, struct hsp_buf *to)
     }
 }
 
-/* The one of this parent, found or new; NULL without memory. It takes the user of @parent over. */
+/* Finds or adds the splits of @parent; NULL without memory. Takes the user of @parent over. */
 static struct hsp_nccl_parting *parting_of(struct hsp_nccl_making *m, struct hsp_link *parent)
 {
     for (uint32_t k = 0; k < m->n_partings; k++) {
@@ -132,7 +132,7 @@ enum hsp_status hsp_nccl_split_hear(struct hsp_nccl_making *m, struct hsp_nccl_w
     uint64_t parent = hsp_cur_u64(c), nonce = hsp_cur_u64(c);
     uint32_t n = hsp_cur_count(c, m->n_ranks, 4);
     struct hsp_link *l = c->failed ? NULL : hsp_nccl_find(m->n, parent, nonce);
-    if (l == NULL) { /* not ours, or of those that broke */
+    if (l == NULL) { /* this rank holds no such link, or it broke */
         (void)hsp_cur_bytes(c, 4 * (size_t)n);
         return w == NULL || c->failed
                    ? HSP_OK
@@ -170,7 +170,7 @@ static struct hsp_nccl_wanted *wanted_of(const struct hsp_nccl_making *m, uint64
     return NULL;
 }
 
-/* What this member says in each turn. */
+/* Fills in the color and place of this member in each turn. */
 static void fill_turns(const struct hsp_nccl_making *m, struct hsp_nccl_parting *x)
 {
     for (uint32_t t = 0; t < x->n_turns; t++) {
@@ -216,7 +216,7 @@ void hsp_nccl_splits_end(struct hsp_nccl_making *m, enum hsp_status st)
 {
     for (uint32_t k = 0; k < m->n_partings; k++) {
         struct hsp_nccl_parting *x = &m->parting[k];
-        if (st != HSP_OK) { /* it was aborted, for the others may be in the midst of it */
+        if (st != HSP_OK) { /* the parent was aborted, since other members may be in a split */
             (void)hsp_link_await(x->parent);
         }
         hsp_nccl_give_back(m->n, x->parent);

@@ -1,5 +1,5 @@
-/* Collectives by NCCL: one call where the pieces are alike; else one for pieces that are filled up,
- * or one for each piece, all in one group (hsp_nccl_shape). */
+/* Runs collectives by NCCL: one call where the pieces are equal. Uneven pieces are padded for one
+ * call, or get one call each, all in one group (hsp_nccl_shape). */
 #include "worker/comm/nccl/nccl_sum.h"
 
 #include <inttypes.h> /* PRIu32 */
@@ -53,7 +53,7 @@ static enum hsp_status end(const struct call *k, enum nccl_result r, struct hsp_
     return HSP_OK;
 }
 
-/* In front of every collective: what was posted comes first. *ret_alone: there is nothing to
+/* Begins every collective: messages posted before come first. *ret_alone: there is nothing to
  * call. */
 static enum hsp_status begin(struct hsp_nccl_comm *c, const struct hsp_group *g, const char *what,
                              enum hsp_dtype t, struct call *ret, struct hsp_err *err)
@@ -77,7 +77,7 @@ static enum hsp_status begin(struct hsp_nccl_comm *c, const struct hsp_group *g,
         hsp_nccl_kill(c, &why);
         return hsp_nccl_alive(c, err);
     }
-    st = hsp_nccl_alive(c, err); /* again: kill looks at links after it has said so */
+    st = hsp_nccl_alive(c, err); /* again: kill marks @c dead first, then looks at links */
     if (st != HSP_OK) {
         (void)end(ret, NCCL_SUCCESS, NULL);
     }
@@ -105,8 +105,8 @@ static size_t sum_of(const size_t *count, uint32_t n)
     return s;
 }
 
-/* Elements of the longest piece, and as many more as make its bytes a multiple of 16, at which the
- * library's loads are widest. */
+/* Elements of the longest piece, rounded up to a multiple of 16 bytes, at which the library's loads
+ * are widest. */
 static size_t longest_of(const size_t *count, uint32_t n, size_t elem)
 {
     size_t s = 0;
@@ -118,13 +118,13 @@ static size_t longest_of(const size_t *count, uint32_t n, size_t elem)
 
 /* ---- pieces filled up to the longest ---- */
 
-/* Room for a piece of each member, as long as the longest. Without it nothing is called: the others
- * wait until this rank's epoch ends. */
+/* Takes memory for a piece of each member, as long as the longest. Without memory nothing is
+ * called: the others wait until this rank's epoch ends. */
 static enum hsp_status pad_take(const struct call *k, size_t piece, struct hsp_nccl_stage **ret,
                                 struct hsp_err *err)
 {
     if (hsp_nccl_stage_take(k->c, k->g->n * piece, ret, err) != HSP_OK) {
-        (void)end(k, NCCL_SUCCESS, NULL); /* the want of memory is what counts */
+        (void)end(k, NCCL_SUCCESS, NULL); /* the missing memory is the error to report */
         return HSP_ENOMEM;
     }
     return HSP_OK;
@@ -140,7 +140,7 @@ static enum hsp_status pad_back(const struct call *k, struct hsp_nccl_stage *s, 
     return st;
 }
 
-/* One piece at @from into its place, of @piece bytes, the rest of which gets zeros. */
+/* Copies one piece at @from into its place of @piece bytes; the rest gets zeros. */
 static enum hsp_status pad_put(const struct call *k, uint8_t *to, const void *from, size_t bytes,
                                size_t piece, struct hsp_err *err)
 {
@@ -151,7 +151,7 @@ static enum hsp_status pad_put(const struct call *k, uint8_t *to, const void *fr
                                          : st;
 }
 
-/* Calls that fail before the library is called end the call all the same. */
+/* Ends a call that failed before the library was called. */
 static enum hsp_status not_called(const struct call *k, enum hsp_status st)
 {
     (void)end(k, NCCL_SUCCESS, NULL);
@@ -213,7 +213,7 @@ static enum hsp_status scatter_padded(const struct call *k, const size_t *count,
 
 /* ---- gather ---- */
 
-/* The own piece is at @in, which may be its place in @out. */
+/* Gathers; the own piece is at @in, which may be its place in @out. */
 static enum nccl_result gather_call(const struct call *k, const size_t *count, bool even,
                                     const void *in, uint8_t *out)
 {
@@ -265,8 +265,8 @@ struct part {
     size_t first, count, of;
 };
 
-/* The larger one of each element of the addends at @all, one behind the other, of the part, at
- * @to. */
+/* Takes the largest addend of each element of the part, from the addends at @all, one behind the
+ * other, to @to. */
 static enum hsp_status take_largest(const struct call *k, enum hsp_dtype t, uint8_t *all,
                                     const struct part *p, void *to, struct hsp_err *err)
 {

@@ -30,7 +30,7 @@ static enum hsp_status told_init(struct hsp_nccl_told *t, uint32_t n, struct hsp
     return HSP_OK;
 }
 
-/* The lengths are here: room for all, with the own words in their place. */
+/* Makes room for the messages of all ranks, by their lengths, and copies the own one in. */
 static enum hsp_status told_room(struct hsp_nccl_told *t, uint32_t n, uint32_t me,
                                  const struct hsp_buf *own, uint8_t **ret_mine, struct hsp_err *err)
 {
