@@ -81,8 +81,8 @@ static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e
     return hsp_epoch_close(e);
 }
 
-/* The same; the state may be sealed first (epoch_live.h). The heir says the newest steps again: rank
- * 0 may be lost, before it or this node has found that out. */
+/* The same; the state may be sealed first (epoch_live.h). The heir says the newest steps again:
+ * rank 0 may be lost, before it or this node has found that out. */
 static struct hsp_ex_epoch *seal_epoch(struct executor *x, struct hsp_ex_epoch *e)
 {
     if (e != NULL) {

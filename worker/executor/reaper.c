@@ -2,7 +2,8 @@
  * the next.
  *
  * Possible failure modes: a call that never returns (hsp_reaper_hangs says so; where it is the
- * device's memory, the agent ends the process); no descriptor of the folder (who lacks room there does not wait). */
+ * device's memory, the agent ends the process); no descriptor of the folder (who lacks room there
+ * does not wait). */
 #include "worker/executor/reaper.h"
 
 #include <unistd.h>

@@ -34,7 +34,7 @@ uint64_t hsp_box_hash(const struct hsp_box_id *id, const struct hsp_box *region,
     return sum;
 }
 
-/* Copies @n elements, and hashes what was written while it is in a cache. */
+/* Copies @n elements, and hashes the copy while it is in a cache. */
 static uint64_t hash_copy(enum hsp_dtype t, const uint8_t *from, uint8_t *to, int64_t n,
                           uint64_t key)
 {

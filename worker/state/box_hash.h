@@ -28,12 +28,12 @@ struct hsp_box_id {
 uint64_t hsp_box_hash(const struct hsp_box_id *id, const struct hsp_box *region,
                       const struct hsp_box *held, const void *data);
 
-/* The same, and copies the region to @dense, where its elements lie in row-major order. The hash is
- * of what was written there. One pass over memory instead of two. */
+/* As hsp_box_hash, and copies the region to @dense in row-major order. The hash is of the bytes at
+ * @dense. One pass over memory instead of two. */
 uint64_t hsp_box_hash_copy(const struct hsp_box_id *id, const struct hsp_box *region,
                            const struct hsp_box *held, const void *data, void *dense);
 
-/* What a backend adds up to the hash of @box, dense at @data in its memory (hsp_backend.hash). */
+/* The calls of hsp_backend.hash whose sums add up to the hash of @box, dense at @data. */
 void hsp_box_hash_call(const struct hsp_box_id *id, const struct hsp_box *box, const void *data,
                        struct hsp_hash_call *ret);
 

@@ -1,6 +1,6 @@
-/* The happy path: every rank writes its shard into the folder of the attempt and syncs it. Then one
- * process commits: it reads all headers, checks coverage, writes the manifest, syncs, and renames
- * the folder to step-N.
+/* Commits and opens checkpoints. The happy path: every rank writes its shard into the folder of the
+ * attempt and syncs it. Then one process commits: it reads all headers, checks coverage, writes the
+ * manifest, syncs, and renames the folder to step-N.
  *
  * Possible failure modes:
  *   no space, or a dead rank: the attempt is abandoned; readers never look there;
@@ -8,8 +8,9 @@
  *   killed while an old step-N is replaced: the old one is step-N.job-J, which readers know;
  *   a writer of an earlier epoch wakes: its attempt has another name, and may be gone;
  *   the name is taken: the owner of the step decides (ckpt_owner.h);
- *   two epochs commit one step at a time: what was judged is deleted through its open folder, what
- *   was moved aside is judged again, and a rename replaces no step: that of the later epoch stays;
+ *   two epochs commit one step at a time: a step is deleted through the open folder whose owner was
+ *   found, the owner of a step that was moved aside is looked up again, and a rename replaces no
+ *   step: that of the later epoch stays;
  *   the folder cannot be synced: the commit fails, and the old step and the new one both stay;
  *   damage afterwards: the manifest has a digest and the hashes of the metadata of the shards; the
  *   metadata have the hashes of the contents. */
@@ -34,7 +35,7 @@
 
 /* ---- commit ---- */
 
-/* @hold: the files stay open, to be read. */
+/* Opens all shards of a step. @hold: the files stay open, to be read. */
 static enum hsp_status open_shards(const struct hsp_folder *step, const struct hsp_ckpt_info *info,
                                    bool hold, struct hsp_ckpt_shard *s, struct hsp_err *err)
 {
@@ -137,7 +138,7 @@ static bool is_open_as(const struct hsp_folder *job, const char *name,
            a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Deletes the folder @name, open as @step. What is not a file in it stays, in NAME.left. */
+/* Deletes the folder @name, open as @step. All but the files in it stays, in NAME.left. */
 static void clear_name(const struct hsp_folder *job, const char *name,
                        const struct hsp_folder *step)
 {
@@ -147,17 +148,18 @@ static void clear_name(const struct hsp_folder *job, const char *name,
         !is_open_as(job, name, step)) {
         return;
     }
-    (void)snprintf(left, sizeof left, "%s.left", name); /* who wants the name says what is there */
+    (void)snprintf(left, sizeof left, "%s.left", name); /* the rename to that name reports errors */
     (void)hsp_folder_set_aside(job, name, left, sizeof left, NULL);
     if (!is_there(job, name) && !is_open_as(job, left, step)) {
-        (void)hsp_folder_move(job, left, name, NULL); /* of another epoch, just committed */
+        (void)hsp_folder_move(job, left, name,
+                              NULL); /* the step of another epoch, just committed */
     }
 }
 
 /* Deletes the copy of this step that is aside, if an epoch before ours has written it: a later job,
- * or a later attempt of this job, has moved it. That of the same or a later epoch was moved by
- * mistake, and who has moved it puts it back. @whole: step-N, which stays; if it has that name no
- * more, or may not be on disk, nothing is deleted. HSP_ENOMEM: the owner is not known. */
+ * or a later attempt of this job, has moved it. A copy of the same or a later epoch was moved by
+ * mistake; the process that moved it puts it back. @whole: step-N, which stays. If @whole has lost
+ * that name, or may not be on disk, nothing is deleted. HSP_ENOMEM: the owner is not known. */
 static enum hsp_status drop_own_aside(const struct hsp_folder *job, const struct hsp_ckpt_info *us,
                                       const struct hsp_folder *whole, struct hsp_err *err)
 {
@@ -179,8 +181,8 @@ static enum hsp_status drop_own_aside(const struct hsp_folder *job, const struct
     return st;
 }
 
-/* HSP_OK: the step @was, just moved aside, is @step, and still the one that @o was told of.
- * HSP_AGAIN: it is not. HSP_ENOMEM: that is not known. */
+/* HSP_OK: the step @was, just moved aside, is @step, and still has the owner @o. HSP_AGAIN: it is
+ * another step or has another owner. HSP_ENOMEM: not known. */
 static enum hsp_status look_again(const struct hsp_folder *job, const char *was,
                                   const struct hsp_ckpt_info *us, const struct hsp_ckpt_owner *o,
                                   const struct hsp_folder *step, struct hsp_err *err)
@@ -267,9 +269,9 @@ static enum hsp_status may_replace(const struct hsp_folder *job, const char *to,
                        job->path, to, o->why.msg);
 }
 
-/* The name @to is free. Where this step of a later epoch lies aside, it was moved there by
- * mistake, and who did it was killed before it put it back: readers find it there, and no
- * earlier step takes its name. */
+/* Checks, where the name @to is free, that no copy of this step of a later epoch lies aside. Such a
+ * copy was moved there by mistake, by a process that was killed before it put it back. Readers find
+ * the copy there, and no earlier step takes its name. */
 static enum hsp_status none_is_later(const struct hsp_folder *job, const char *to,
                                      const struct hsp_ckpt_info *us, struct hsp_err *err)
 {
@@ -372,7 +374,7 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
 
 /* ---- reading ---- */
 
-/* Manifest against shards: nothing was exchanged since the commit. */
+/* Compares the manifest with the shards: none was exchanged since the commit. */
 static enum hsp_status match_manifest(const struct hsp_ckpt *c, const cJSON *m, struct hsp_err *err)
 {
     const cJSON *shards = cJSON_GetObjectItemCaseSensitive(m, "shards"), *o;
@@ -411,7 +413,7 @@ static enum hsp_status index_tensors(struct hsp_ckpt *c, struct hsp_err *err)
     return HSP_OK;
 }
 
-/* The folder is the step that its name says, and of the job, where the name says one. */
+/* Checks that the folder holds the step, and belongs to the job, that its name tells. */
 static enum hsp_status match_name(const struct hsp_ckpt *c, const struct hsp_folder *in,
                                   const struct hsp_ckpt_place *at, struct hsp_err *err)
 {
@@ -424,7 +426,7 @@ static enum hsp_status match_name(const struct hsp_ckpt *c, const struct hsp_fol
                              c->info.job_id);
 }
 
-/* @hold: to be read, so that its files stay open. */
+/* Opens the step at @at. @hold: its files stay open, to be read. */
 static enum hsp_status open_place(const char *dir, const struct hsp_ckpt_place *at, bool hold,
                                   struct hsp_ckpt **ret, struct hsp_err *err)
 {
@@ -491,7 +493,7 @@ static bool is_it(const struct hsp_ckpt *c, uint32_t job, const uint64_t *conten
            (content == NULL || hsp_ckpt_content(c) == *content);
 }
 
-/* step-N, or step-N.job-JOB where that is it and step-N is not, or is of another job or
+/* Opens step-N, or step-N.job-JOB where that is the step and step-N is not, or is of another job or
  * unreadable. */
 static enum hsp_status open_step(const char *dir, uint64_t step, uint32_t job,
                                  const uint64_t *content, struct hsp_ckpt **ret,

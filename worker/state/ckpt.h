@@ -10,10 +10,10 @@
  * Purity:  shell (files). DIR is not followed where it is a link (folder.h). A directory gets its
  *          final name when all its bytes and the manifest are on disk; then readers see the step.
  * Threads: each object is confined to one thread.
- * Bounds:  HSP_CKPT_MAX_PIECES in all, HSP_CKPT_MAX_RANKS files. The shards carry the metadata that
- *          PyTorch's distributed checkpoint reader knows (DCP_SHARDING_INFO: offset of each shard
- *          in the whole tensor), with PyTorch names; ours, with boxes and content hashes, is in the
- *          key "hspmd".
+ * Bounds:  HSP_CKPT_MAX_PIECES pieces in all, HSP_CKPT_MAX_RANKS files. The shards carry the
+ *          metadata that PyTorch's distributed checkpoint reader knows (DCP_SHARDING_INFO: offset
+ *          of each shard in the whole tensor), with PyTorch names. Our own metadata, with boxes and
+ *          content hashes, is in the key "hspmd".
  */
 #ifndef HSP_CKPT_H
 #define HSP_CKPT_H
@@ -33,7 +33,7 @@ struct hsp_ckpt_info {
     uint32_t n_params; /* of the model, numbered from 0; a commit without one of them is refused */
     uint32_t job_id;   /* two jobs may have one name; 0: not known, written by an earlier version */
     struct hsp_whose whose; /* no cluster: written by an earlier version */
-    /* The attempt has the name that versions before knew, as one of its writers is of those. Not
+    /* The attempt has the name that earlier versions use, since one of its writers is of those. Not
      * stored. */
     bool old_name;
 };
@@ -49,11 +49,11 @@ struct hsp_ckpt_piece {
     struct hsp_box box;  /* the part to write; an empty part is skipped */
     struct hsp_box held; /* the part that @data holds, dense */
     const void *data;    /* constant during the call */
-    uint64_t hash;       /* of the box (box_hash.h), compared with what is written */
+    uint64_t hash;       /* of the box (box_hash.h), compared with the data written */
 };
 
-/* A shard that is written: hashes come first (they stand in the file's head), then the data in
- * parts of any size and order, each once. Names, extents and the pieces stay until the end. */
+/* A shard that is being written: hashes come first (they stand in the file's head), then the data
+ * in parts of any size and order, each once. Names, extents and the pieces stay until the end. */
 struct hsp_ckpt_stream; /* opaque */
 
 struct hsp_ckpt_done {
@@ -97,23 +97,24 @@ struct hsp_ckpt_tensor {
  * of descriptors, so nothing is known of the step. */
 enum hsp_status hsp_ckpt_open_at(const char *dir, const struct hsp_ckpt_place *at,
                                  struct hsp_ckpt **ret, struct hsp_err *err);
-/* The same, but holds no descriptor afterwards, and one at a time meanwhile: it can be asked about,
- * not read. */
+/* As hsp_ckpt_open_at, but holds no descriptor afterwards, and one at a time meanwhile. The result
+ * tells of the step, but cannot be read from. */
 enum hsp_status hsp_ckpt_look_at(const char *dir, const struct hsp_ckpt_place *at,
                                  struct hsp_ckpt **ret, struct hsp_err *err);
 /* Opens step @step of job @job: step-N, unless step-N is of another job or cannot be read and
  * step-N.job-JOB can. @job 0: step-N. Errors as above. */
 enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, uint32_t job, struct hsp_ckpt **ret,
                               struct hsp_err *err);
-/* The same, but where only one of the two has @content (hsp_ckpt_content) it is that one. */
+/* As hsp_ckpt_open, but where only one of the two has @content (hsp_ckpt_content), opens that
+ * one. */
 enum hsp_status hsp_ckpt_open_meant(const char *dir, uint64_t step, uint32_t job, uint64_t content,
                                     struct hsp_ckpt **ret, struct hsp_err *err);
 struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c); /* NULL allowed; returns NULL */
 
 const struct hsp_ckpt_info *hsp_ckpt_about(const struct hsp_ckpt *c);
 const struct hsp_data_cursor *hsp_ckpt_data(const struct hsp_ckpt *c);
-/* Sum of the hashes (box_hash.h) of all that is in it: the same for the same state, whatever its
- * layout; as the shards say it, of contents that hsp_ckpt_verify compares. */
+/* Sum of the hashes (box_hash.h) of all contents: equal for equal states in any layout. The hashes
+ * are those that the shards state; hsp_ckpt_verify compares them with the contents. */
 uint64_t hsp_ckpt_content(const struct hsp_ckpt *c);
 /* Whole tensors, sorted by (tensor, kind). */
 size_t hsp_ckpt_count(const struct hsp_ckpt *c);

@@ -13,12 +13,12 @@
 /* The names of folders in the folder of a job (ckpt_steps.h): a complete step; a complete step that
  * was moved aside, for a later job of the same name or a later attempt of the same job; an attempt.
  * Each epoch has attempts of its own: a writer of an earlier epoch, cut off and not yet dead,
- * writes and deletes nothing that a later epoch commits. An epoch of which a member is of a version
- * that does not know these names has none of its own (old_name of the info). */
+ * writes and deletes nothing that a later epoch commits. An epoch with a member of a version that
+ * does not know these names has no names of its own (old_name of the info). */
 void hsp_ckpt_step_name(uint64_t step, char ret[HSP_CKPT_NAME]);
 void hsp_ckpt_aside_name(uint64_t step, uint32_t job, char ret[HSP_CKPT_NAME]);
 void hsp_ckpt_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME]);
-/* As the versions before name an attempt: they may have left one, or write one. */
+/* The name of an attempt in earlier versions, which may have left one, or write one. */
 void hsp_ckpt_old_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME]);
 static inline void hsp_ckpt_place_name(const struct hsp_ckpt_place *at, char ret[HSP_CKPT_NAME])
 {

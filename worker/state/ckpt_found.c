@@ -1,4 +1,5 @@
-/* The happy path: each step in the folder is looked at, newest first, until there are enough.
+/* Finds the complete checkpoints of a job. The happy path: each step in the folder is looked at,
+ * newest first, until there are enough.
  *
  * Possible failure modes: a step that is damaged, or vanishes meanwhile (passed over); one that
  * cannot be read now, or a folder that cannot be listed (told beside the list, since the step may
@@ -36,8 +37,8 @@ static void add(struct search *s, const struct hsp_ckpt *c)
     }
 }
 
-/* The step at @at cannot be used, for the reason @why, which is kept at @keep where none of a newer
- * step is, unless the step is another job's. */
+/* Notes at @keep the reason @why for which the step at @at cannot be used. A reason of a newer step
+ * stays, and another job's step gives none. */
 static enum hsp_status keep_why(struct search *s, const struct hsp_ckpt_place *at,
                                 const struct hsp_err *why, struct hsp_err *keep,
                                 struct hsp_err *err)
@@ -96,8 +97,8 @@ static int newest_first(const void *a, const void *b)
                               : (x->aside > y->aside) - (x->aside < y->aside);
 }
 
-/* Those that the folder lists and those on record, newest first, some twice; free(). A folder that
- * cannot be listed lists none. */
+/* The places that the folder lists and those on record, newest first, some twice; free(). A folder
+ * that cannot be listed lists none. */
 static enum hsp_status places_of(struct search *s, struct hsp_ckpt_place **ret, size_t *ret_n,
                                  struct hsp_err *err)
 {

@@ -6,10 +6,9 @@
  * 60, 40, 20; `damage` tells of 100.
  *
  * Example: steps 40 and 60 are on record, and the disk has an I/O error in step-60. The list is 40;
- * `unread` tells that step 60 cannot be read. It may be there: nobody may say that it is gone.
+ * `unread` tells that step 60 cannot be read. The step may be there: it must not count as gone.
  *
- * Purity:  shell (reads manifests and the heads of shards; contents are compared by who reads
- *          them).
+ * Purity:  shell (reads manifests and the heads of shards; readers compare the contents).
  * Threads: any; a file system that hangs hangs the caller.
  * Bounds:  four descriptors at a time, and the heads of the shards of one step in memory.
  */
@@ -38,13 +37,13 @@ struct hsp_ckpts_found {
     /* Of the newest such step above those of the list, on record or not. Code HSP_OK: there is
      * nothing to tell. */
     struct hsp_err damage;
-    struct hsp_err unread; /* it is there, or may be, and cannot be read now; or the folder cannot.
-                              A later question may find it. Of a step whose owner cannot be read
-                              either, that is said */
+    /* A step that is or may be there and cannot be read now; or the folder cannot be read. A later
+     * question may find the step. If its owner cannot be read either, the message says so. */
+    struct hsp_err unread;
 };
 
-/* The newest checkpoints in @dir of the job of @q. A step is listed once for each content. None
- * where there is no @dir. A step that is known to be another job's is passed over with all its
+/* Finds the newest checkpoints in @dir of the job of @q. A step is listed once for each content.
+ * None where there is no @dir. A step that is known to be another job's is passed over with all its
  * faults.
  *
  * HSP_ENOMEM: want of memory or of descriptors, so nothing is known. Errors of hsp_ckpt_is_signed,

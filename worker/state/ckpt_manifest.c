@@ -1,5 +1,5 @@
-/* The manifest is JSON; its last member is a hash of the text without it, so a flipped bit is
- * found. */
+/* Writes and reads manifests. A manifest is JSON; its last member is a hash of the text without it,
+ * so a flipped bit is found. */
 #include "worker/state/ckpt_manifest.h"
 
 #include <inttypes.h>
@@ -54,7 +54,7 @@ static bool read_data(const cJSON *m, struct hsp_data_cursor *ret)
     const char *digest = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "digest"));
     uint64_t separator, sequence, pass, sample, tokens;
     struct hsp_data_cursor c = {0};
-    bool unit = cJSON_HasObjectItem(o, "samples"); /* before there were documents it was not said */
+    bool unit = cJSON_HasObjectItem(o, "samples"); /* not said before there were documents */
     if (digest == NULL || !hsp_digest_parse(digest, &c.digest) ||
         !hsp_json_u64(o, "bytes", &c.bytes) || !hsp_json_u64(o, "tokens", &c.n_tokens) ||
         !read_name(o, "format", hsp_data_format_name, &c.format) ||
@@ -143,7 +143,7 @@ enum hsp_status hsp_ckpt_other_format(const struct hsp_folder *step, const char 
         step->path, name);
 }
 
-/* All but the digest, which is right. False: something is missing or wrong. */
+/* Reads all members but the digest, which is right. False: a member is missing or wrong. */
 static bool read_members(const cJSON *m, struct hsp_ckpt *c)
 {
     const cJSON *job = cJSON_GetObjectItemCaseSensitive(m, "job");

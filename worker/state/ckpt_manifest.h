@@ -11,10 +11,11 @@
 /* The text of a manifest, cJSON_free(); NULL without memory. */
 char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ckpt_shard *s,
                              const struct hsp_data_cursor *data, const char *config);
-/* Of a file of another format: says which program can read it. Returns HSP_EVERSION. */
+/* Fills @err for a file of another format: names the program that can read it. Returns
+ * HSP_EVERSION. */
 enum hsp_status hsp_ckpt_other_format(const struct hsp_folder *step, const char *name,
                                       uint32_t format, struct hsp_err *err);
-/* Reads that of a step into info, data and config of @c, and *ret (cJSON_Delete).
+/* Reads the manifest of a step into info, data and config of @c, and *ret (cJSON_Delete).
  * HSP_EDIGEST, HSP_EVERSION, HSP_ENOMEM; errors of reading a file. */
 enum hsp_status hsp_ckpt_manifest_read(const struct hsp_folder *step, struct hsp_ckpt *c,
                                        cJSON **ret, struct hsp_err *err);

@@ -1,4 +1,4 @@
-/* The happy path is a readable manifest, which names cluster and job.
+/* Finds the owner of a step. The happy path is a readable manifest, which names cluster and job.
  *
  * Possible failure modes: a damaged manifest (the shards name cluster and job, too, and must
  * agree); a manifest of a newer format, or an error of the disk (the owner is not known); want of
@@ -73,7 +73,8 @@ bool hsp_ckpt_is_of(const struct hsp_ckpt_info *step, const struct hsp_ckpt_info
     return o.kind == HSP_CKPT_OURS;
 }
 
-/* The manifest of @step is damaged: the shards that can be read must agree, and name a cluster. */
+/* Finds the owner by the shards, as the manifest of @step is damaged: the shards that can be read
+ * must agree, and name a cluster. */
 static enum hsp_status ask_shards(const struct hsp_folder *step, const struct hsp_ckpt_info *us,
                                   struct hsp_ckpt_owner *ret, struct hsp_err *err)
 {

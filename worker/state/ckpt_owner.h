@@ -31,7 +31,7 @@ struct hsp_ckpt_owner {
     enum hsp_ckpt_owner_kind kind;
     uint32_t job;       /* of EARLIER */
     bool damaged;       /* its manifest is; the shards have named the owner */
-    bool later;         /* OURS, of a later epoch: who asks has been given up */
+    bool later;         /* OURS, of a later epoch: the caller's epoch is over */
     uint64_t epoch;     /* of OURS; damaged: the last one that a shard names */
     struct hsp_err why; /* of UNKNOWN */
 };
@@ -43,9 +43,9 @@ bool hsp_ckpt_is_of(const struct hsp_ckpt_info *step, const struct hsp_ckpt_info
 enum hsp_status hsp_ckpt_owner_of(const struct hsp_folder *job, const char *name,
                                   const struct hsp_ckpt_info *us, struct hsp_ckpt_owner *ret,
                                   struct hsp_err *err);
-/* The same, and keeps the folder open, for who deletes what was judged (hsp_folder_remove_open):
- * another epoch may put another step in its place at any moment. @ret_step: hsp_folder_close();
- * closed where there is no folder, and after a failure. */
+/* As hsp_ckpt_owner_of, and keeps the folder open, so that the caller deletes this very folder
+ * (hsp_folder_remove_open): another epoch may put another step in its place at any moment.
+ * @ret_step: hsp_folder_close(); closed where there is no folder, and after a failure. */
 enum hsp_status hsp_ckpt_owner_open(const struct hsp_folder *job, const char *name,
                                     const struct hsp_ckpt_info *us, struct hsp_ckpt_owner *ret,
                                     struct hsp_folder *ret_step, struct hsp_err *err);

@@ -1,5 +1,5 @@
-/* The happy path: the pieces that overlap a region are found by tensor and kind, read in runs, and
- * compared part by part in the safetensors reader.
+/* Reads regions of a checkpoint. The happy path: the pieces that overlap a region are found by
+ * tensor and kind, read in runs, and compared part by part in the safetensors reader.
  *
  * Possible failure modes: a damaged part (the error names file and tensor); a file without sums
  * (its pieces are read whole once, slab by slab, and compared with their hashes). */
@@ -32,7 +32,7 @@ static enum hsp_status damaged(const struct hsp_ckpt *c, uint32_t shard,
     return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s: %s is damaged", c->name, file, e->st->name);
 }
 
-/* @part of the piece @e into @dst, which holds @dst_box. */
+/* Reads @part of the piece @e into @dst, which holds @dst_box. */
 static enum hsp_status read_piece(const struct hsp_ckpt *c, const struct hsp_ckpt_entry *e,
                                   const struct hsp_box *part, const struct hsp_box *dst_box,
                                   void *dst, struct hsp_err *err)
@@ -72,7 +72,7 @@ static enum hsp_status verify_piece(const struct hsp_ckpt *c, const struct hsp_c
     return st == HSP_OK && sum != e->hash ? damaged(c, shard_of(c, e), e, err) : st;
 }
 
-/* @part of the sorted entry @k into @dst, compared. */
+/* Reads @part of the sorted entry @k into @dst, compared with sums. */
 static enum hsp_status read_entry(const struct hsp_ckpt *c, size_t k, const struct hsp_box *part,
                                   const struct hsp_box *dst_box, void *dst, struct hsp_err *err)
 {

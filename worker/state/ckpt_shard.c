@@ -1,5 +1,5 @@
-/* The happy path: pieces become entries of a safetensors file with our metadata in its header; a
- * stream writes the header first, then the data as they come.
+/* Writes and opens shards. The happy path: pieces become entries of a safetensors file with our
+ * metadata in its header; a stream writes the header first, then the data as they come.
  *
  * Possible failure modes: no space (the file is deleted); data that do not fit their hash
  * (likewise); a reader finds another format, or header and metadata that do not agree. */
@@ -23,7 +23,7 @@
 
 #define NAME_BYTES 512
 
-/* State of the optimizer under the names PyTorch gives it. */
+/* Prefixes of names for the state of the optimizer, as PyTorch names it. */
 static const char *const kind_prefix[HSP_N_STATE_KINDS] = {
     [HSP_STATE_PARAM] = "",
     [HSP_STATE_M] = "optim.exp_avg.",
@@ -169,7 +169,7 @@ static enum hsp_status plan_meta(struct shard_plan *w, const struct hsp_ckpt_inf
     return w->meta != NULL && w->sharding != NULL ? HSP_OK : hsp_err_nomem(err, "a checkpoint");
 }
 
-/* Entries, metadata and the temporary folder of a shard; its file with the head. */
+/* Makes the entries, metadata and temporary folder of a shard, and its file with the head. */
 static enum hsp_status create_shard(const char *dir, const struct hsp_ckpt_info *info,
                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
                                     struct shard_plan *w, struct hsp_st_writer **ret,
@@ -349,7 +349,7 @@ static bool read_u32(const cJSON *o, const char *key, uint32_t *ret)
     return true;
 }
 
-/* One piece of the metadata against the entry of the header it names. */
+/* Reads one piece of the metadata, and checks it against the entry of the header it names. */
 static bool read_piece(const cJSON *o, const struct hsp_st_reader *st, struct hsp_ckpt_entry *e)
 {
     const cJSON *key = cJSON_GetObjectItemCaseSensitive(o, "key");
@@ -496,7 +496,7 @@ static bool same_tensor(const struct hsp_ckpt_entry *x, const struct hsp_ckpt_en
            memcmp(x->t.full, y->t.full, sizeof(x->t.full)) == 0;
 }
 
-/* The pieces e[0..n) of one (tensor, kind): equal descriptions, no overlap, all there. */
+/* Checks the pieces e[0..n) of one (tensor, kind): equal descriptions, no overlap, no gap. */
 static enum hsp_status cover_tensor(const struct hsp_ckpt_entry *const *e, size_t n,
                                     struct hsp_err *err)
 {
@@ -512,7 +512,7 @@ static enum hsp_status cover_tensor(const struct hsp_ckpt_entry *const *e, size_
         sum += hsp_box_count(&e[i]->box);
         for (size_t j = i + 1; j < n; j++) {
             if (e[0]->t.rank > 0 && e[j]->box.lo[0] >= e[i]->box.hi[0]) {
-                break; /* sorted by lo[0]: nobody behind meets it */
+                break; /* sorted by lo[0]: no later piece meets it */
             }
             if (hsp_box_cut(&e[i]->box, &e[j]->box, &cut)) {
                 return hsp_err_set(err, HSP_EDIGEST, 0, "two shards hold the same part of %s",
@@ -529,8 +529,8 @@ static enum hsp_status cover_tensor(const struct hsp_ckpt_entry *const *e, size_
     return HSP_OK;
 }
 
-/* Which kinds the tensors seen so far have: parameters are numbered 0, 1, ..., each with the kinds
- * of the first one. */
+/* The kinds of the tensors seen so far: parameters are numbered 0, 1, ..., each with the kinds of
+ * the first one. */
 struct kinds_seen {
     uint32_t tensors;     /* begun */
     unsigned first, last; /* kinds of tensor 0 and of the latest, as bits */

@@ -14,7 +14,7 @@
 enum hsp_status hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
                                      uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
                                      struct hsp_ckpt_stream **ret, struct hsp_err *err);
-/* @data: dense, of @part, which lies inside the box of piece @i. */
+/* Adds @data, the dense contents of @part, which lies inside the box of piece @i. */
 enum hsp_status hsp_ckpt_stream_put(struct hsp_ckpt_stream *s, size_t i, const struct hsp_box *part,
                                     const void *data, struct hsp_err *err);
 /* Syncs and closes. HSP_EDIGEST: a piece does not fit its hash; nothing of the shard is left. The
@@ -27,9 +27,9 @@ struct hsp_ckpt_stream *hsp_ckpt_stream_discard(struct hsp_ckpt_stream *s); /* N
 enum hsp_status hsp_ckpt_shard_open(const struct hsp_folder *step, const char *name,
                                     struct hsp_ckpt_shard *ret, struct hsp_err *err);
 void hsp_ckpt_shard_close(struct hsp_ckpt_shard *s);
-/* Every tensor of all shards is covered exactly once; HSP_EDIGEST names the first that is not.
- * HSP_ELIMIT: more than HSP_CKPT_MAX_PIECES. HSP_ENOMEM. Sorts pointers to the entries by (tensor,
- *             kind) into *ret (free()). */
+/* Checks that every tensor of all shards is covered exactly once; HSP_EDIGEST names the first that
+ * is not. HSP_ELIMIT: more than HSP_CKPT_MAX_PIECES. HSP_ENOMEM. Sorts pointers to the entries by
+ * (tensor, kind) into *ret (free()). */
 enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
                                   const struct hsp_ckpt_entry ***ret, size_t *ret_n,
                                   struct hsp_err *err);

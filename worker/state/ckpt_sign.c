@@ -1,5 +1,5 @@
-/* The name of the file says all, so it has no content that could be half written, and each job and
- * each cluster has its own. */
+/* Marks the folder of a job. The name of the file tells everything, so no content could be half
+ * written, and each job of each cluster has a file of its own. */
 #include "worker/state/ckpt_sign.h"
 
 #include <errno.h>
@@ -42,8 +42,8 @@ static enum hsp_status make(const struct hsp_folder *job, const char *name, stru
     return hsp_folder_sync(job, err);
 }
 
-/* Nobody can tell a folder that was never made, as the path was not mounted when the job began,
- * from a path that is not mounted now: people can. */
+/* Reports that @dir is not there. A program cannot tell a folder that was never made, as the path
+ * was not mounted when the job began, from a path that is not mounted now: a person can. */
 static enum hsp_status not_there(const char *dir, struct hsp_err *err)
 {
     return hsp_err_set(

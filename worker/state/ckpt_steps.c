@@ -1,4 +1,5 @@
-/* The happy path: after each commit the oldest step of the job goes, so that `keep` are left.
+/* Lists and prunes the steps of a job. The happy path: after each commit the oldest step of the job
+ * goes, so that `keep` are left.
  *
  * Possible failure modes:
  *   a foreign file in a step: all other files of the step are deleted, and the other old steps;
@@ -25,7 +26,7 @@ struct found {
     uint64_t term, epoch; /* of ATTEMPT: of its writers; else 0 */
 };
 
-/* A decimal number; *text is behind it then. */
+/* Reads a decimal number, and moves *text behind it. */
 static bool take_number(const char **text, uint64_t *ret)
 {
     char digits[24];
@@ -62,7 +63,7 @@ static void name_of(const struct found *f, const struct hsp_ckpt_info *us, char 
     f->kind == ATTEMPT ? hsp_ckpt_tmp_name(&attempt, ret) : hsp_ckpt_old_tmp_name(&attempt, ret);
 }
 
-/* The numbers in a name; what is behind them is not looked at. */
+/* Reads the numbers in a name, and ignores all text behind them. */
 static bool parse_numbers(const char *p, struct found *ret)
 {
     uint64_t job = 0;
@@ -85,9 +86,9 @@ static bool parse_numbers(const char *p, struct found *ret)
                                         take_number(&p, &ret->epoch));
 }
 
-/* A complete step, or an attempt of the job of @us; NULL: of no job. False: of neither kind. A name
- * that we do not write, such as step-100 for step-0000000100, is another's: deletion goes by the
- * name that the numbers have, and would take the wrong folder. */
+/* Reads a name as a complete step, or as an attempt of the job of @us; NULL: of no job. False:
+ * neither. A name in another form, such as step-100 for step-0000000100, is another's. Deletion
+ * builds the name from the numbers, and would take the wrong folder. */
 static bool parse_name(const char *file, const struct hsp_ckpt_info *us, struct found *ret)
 {
     char own[HSP_CKPT_NAME];
@@ -100,7 +101,8 @@ static bool parse_name(const char *file, const struct hsp_ckpt_info *us, struct 
 
 /* ---- listing ---- */
 
-/* Of one step: the complete one that has its name, those moved aside, the attempts. */
+/* Sorts; of one step first the complete one with its name, then those moved aside, then
+ * attempts. */
 static int newest_first(const void *a, const void *b)
 {
     const struct found *x = a, *y = b;

@@ -9,8 +9,8 @@
  *                                a member of it; deleted as one of epoch 0, but not swept at the
  *                                step itself
  *       step-0000000300.left     a step that was deleted while it had folders in it, which are not
- *                                ours; a second one is step-0000000300.left-2. Files are deleted
- *                                with their step, whoever put them there
+ *                                ours; a second one is step-0000000300.left-2. All files are
+ *                                deleted with their step, also files of others
  *       step-100                 another's: such names are neither read nor deleted
  *
  * Purity:  shell (files). DIR is not followed where it is a link (folder.h).

@@ -1,4 +1,5 @@
-/* The happy path: all steps of the folder are opened and read whole, newest first.
+/* Verifies the checkpoints of a folder. The happy path: all steps are opened and read whole, newest
+ * first.
  *
  * Possible failure modes: a damaged step (its line says so, the others are still read); more shards
  * than a shell allows files (the limit is raised); want of memory (no verdict at all). */
@@ -19,7 +20,7 @@
 
 #define FILES (HSP_CKPT_MAX_RANKS + 64) /* the shards of a step are open together */
 
-/* The tensors' bytes as they are in memory; headers are not counted. */
+/* Bytes of the tensors in memory; headers are not counted. */
 static uint64_t content_bytes(const struct hsp_ckpt *c)
 {
     uint64_t bytes = 0;
@@ -85,7 +86,7 @@ static void put_line(const struct verdict *v, FILE *out)
     }
 }
 
-/* False without memory, as the next one. */
+/* Adds the place in the data. False without memory, as in the next function. */
 static bool put_data(const struct hsp_data_cursor *c, cJSON *o)
 {
     char digest[HSP_DIGEST_HEX];

@@ -12,7 +12,7 @@
 
 #include "proto/base/err.h"
 
-/* @job: the number of the job that decides about the result; 0: all jobs.
+/* Checks all steps. @job: the job whose steps decide about the result; 0: those of all jobs.
  *
  * HSP_EDIGEST: a step is damaged, its line names file and tensor. HSP_ENOENT: @dir is not there or
  * has no complete step of the job. HSP_ENOMEM: nothing is known of any step, and with @json nothing

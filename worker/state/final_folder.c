@@ -1,4 +1,5 @@
-/* The happy path: there is no folder yet, or the model in it is of this job.
+/* Opens the folder of a final model. The happy path: there is no folder yet, or the model in it is
+ * of this job.
  *
  * Possible failure modes: the model is another job's, or cannot be read (the folder is renamed,
  * never deleted); want of memory (nothing is touched, since the owner is not known). */
@@ -15,7 +16,7 @@
 
 #define FINAL "final"
 
-/* The name that @model, of another job, is to have; *ret "": it is of the job of @us. */
+/* Chooses the name that @model, of another job, is to have; *ret "": it is of the job of @us. */
 static void name_of(const struct hsp_st_reader *model, const struct hsp_ckpt_info *us,
                     char ret[HSP_CKPT_NAME])
 {
@@ -37,7 +38,7 @@ static void name_of(const struct hsp_st_reader *model, const struct hsp_ckpt_inf
     }
 }
 
-/* Asks the model in the folder whose it is; as name_of(). */
+/* Reads the owner of the model in the folder; result as in name_of(). */
 static enum hsp_status judge(const struct hsp_folder *final, const struct hsp_ckpt_info *us,
                              char ret[HSP_CKPT_NAME], struct hsp_err *err)
 {
@@ -46,7 +47,7 @@ static enum hsp_status judge(const struct hsp_folder *final, const struct hsp_ck
     struct stat s;
     ret[0] = '\0';
     if (fstatat(final->fd, HSP_FINAL_MODEL, &s, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(s.st_mode)) {
-        return HSP_OK; /* no model: who writes one says what is in the way */
+        return HSP_OK; /* no model: a writer of one reports obstacles */
     }
     enum hsp_status st = hsp_st_open_in(final, HSP_FINAL_MODEL, &model, &why);
     switch (st) {

@@ -22,7 +22,7 @@
 #define HSP_FINAL_CLUSTER "hspmd.cluster"
 
 /* Opens DIR/final, which is made where it is missing, for the job of @us (job_id, whose.cluster).
- * @ret_aside: the new name of the folder that was there and was another's, "" none was.
+ * @ret_aside: the new name of another's folder that was there, "" none was.
  * HSP_EEXIST: all names for it are taken; HSP_ENOMEM; errors of folder.h. */
 enum hsp_status hsp_final_open(const char *dir, const struct hsp_ckpt_info *us,
                                char ret_aside[HSP_CKPT_NAME], struct hsp_folder *ret,

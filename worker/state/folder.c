@@ -1,4 +1,5 @@
-/* The happy path: openat and its relatives look up every name in an open folder.
+/* Works on files through open folders. The happy path: openat and its relatives look up every name
+ * in an open folder.
  *
  * Possible failure modes: a link in place of a folder (refused); a pipe in place of a file
  * (refused, not waited for); a folder that the disk gives in part (an error, not the end of the
@@ -101,7 +102,7 @@ static enum hsp_status make_path(const char *path, struct hsp_err *err)
     return st;
 }
 
-/* All folders on the way to @path, which is changed meanwhile. */
+/* Makes all folders on the way to @path, which is changed meanwhile. */
 static enum hsp_status make_above(char *path, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -249,7 +250,7 @@ enum hsp_status hsp_folder_write(const struct hsp_folder *f, const char *name, c
     if (n < 0 || (size_t)n >= sizeof part) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "a name of %zu bytes is too long", strlen(name));
     }
-    (void)unlinkat(f->fd, part, 0); /* of a writer that died; a pipe would take no file's bytes */
+    (void)unlinkat(f->fd, part, 0); /* left by a dead writer; a pipe there would be in the way */
     int fd = openat(f->fd, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0) {
         return fail(f, "cannot create", part, err);
@@ -268,7 +269,7 @@ enum hsp_status hsp_folder_write(const struct hsp_folder *f, const char *name, c
         st = fail(f, "cannot write", name, err);
     }
     if (st != HSP_OK) {
-        (void)unlinkat(f->fd, part, 0); /* it keeps room; there is an error to report already */
+        (void)unlinkat(f->fd, part, 0); /* frees room; the first error is reported */
     }
     return st;
 }

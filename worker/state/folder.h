@@ -47,7 +47,7 @@ enum hsp_status hsp_folder_write(const struct hsp_folder *f, const char *name, c
  * error. */
 enum hsp_status hsp_folder_rename(const struct hsp_folder *f, const char *from, const char *to,
                                   struct hsp_err *err);
-/* The same without the sync: an error says that nothing was renamed. */
+/* As hsp_folder_rename, without the sync: an error means that nothing was renamed. */
 enum hsp_status hsp_folder_move(const struct hsp_folder *f, const char *from, const char *to,
                                 struct hsp_err *err);
 /* Deletes the folder @name with its files, the file @first before the others. After an error with
@@ -55,13 +55,13 @@ enum hsp_status hsp_folder_move(const struct hsp_folder *f, const char *from, co
  * folder. */
 enum hsp_status hsp_folder_remove(const struct hsp_folder *f, const char *name, const char *first,
                                   struct hsp_err *err);
-/* The same of a folder @in that is open as @name: who has judged it deletes what was judged, also
- * when another folder has the name by now, which stays: HSP_EIO then. */
+/* Deletes the folder @in, open as @name, whose owner the caller has found. Another folder that has
+ * the name by now stays: HSP_EIO then. */
 enum hsp_status hsp_folder_remove_open(const struct hsp_folder *f, const struct hsp_folder *in,
                                        const char *name, const char *first, struct hsp_err *err);
-/* Renames @from to @to, or to the first of TO-2, TO-3 .. TO-999 that is free, and syncs. @to
- * has room for @cap bytes, and holds that name then. HSP_EEXIST: none is free; HSP_ELIMIT;
- * errors of renaming. */
+/* Renames @from to @to, or to the first free name of TO-2, TO-3 .. TO-999, and syncs. @to has room
+ * for @cap bytes, and holds that name then. HSP_EEXIST: none is free; HSP_ELIMIT; errors of
+ * renaming. */
 enum hsp_status hsp_folder_set_aside(const struct hsp_folder *f, const char *from, char *to,
                                      size_t cap, struct hsp_err *err);
 /* Whether @name in the open folder @at is a folder, and no link to one. */

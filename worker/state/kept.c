@@ -1,4 +1,5 @@
-/* The happy path: one scan of the folder, then one look at the papers of each job.
+/* Lists the jobs on a node. The happy path: one scan of the folder, then one look at the papers of
+ * each job.
  *
  * Possible failure modes: more jobs than fit into the list (told); damaged papers (told, and the
  * segments alone are believed); want of memory (an error: an empty list would be believed). */
@@ -13,7 +14,7 @@
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
-/* In one block, so that one free() releases them. */
+/* The list, in one block, so that one free() releases it. */
 struct list {
     struct hsp_m_kept kept[HSP_MSG_KEPT];
     char name[HSP_MSG_KEPT][HSP_NAME_MAX + 1];
@@ -35,7 +36,7 @@ static struct hsp_m_kept *of_job(struct list *l, uint32_t *n, uint32_t job)
     return &l->kept[i];
 }
 
-/* The owner is the one that the newest layout names; a segment without a cluster names none. */
+/* Notes a segment. The newest layout names the owner; a segment without a cluster names none. */
 static void note(struct hsp_m_kept *k, const struct hsp_segment_info *i, uint64_t plan)
 {
     bool says = i->status == HSP_OK && !hsp_cluster_none(i->whose.cluster);
@@ -46,8 +47,8 @@ static void note(struct hsp_m_kept *k, const struct hsp_segment_info *i, uint64_
     k->plan = plan > k->plan ? plan : k->plan;
 }
 
-/* Papers are renewed when a job is adopted, segments are not. Of one cluster the newer generation
- * is the one that was told. */
+/* Notes papers, which are renewed when a job is adopted; segments are not. Of one cluster the newer
+ * generation is listed. */
 static void note_papers(struct hsp_m_kept *k, const struct hsp_papers_head *p, char *name)
 {
     bool same = hsp_digest_equal(k->cluster, p->whose.cluster);
@@ -59,7 +60,7 @@ static void note_papers(struct hsp_m_kept *k, const struct hsp_papers_head *p, c
     hsp_str_printf(name, HSP_NAME_MAX + 1, "%s", p->name);
 }
 
-/* Those that are missing or damaged say nothing of the job. */
+/* Reads the papers of a job; missing or damaged papers tell nothing. */
 static enum hsp_status look_at_papers(const char *dir, struct hsp_m_kept *k, char *name,
                                       struct hsp_err *err)
 {

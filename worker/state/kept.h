@@ -8,17 +8,17 @@
 #define HSP_KEPT_H
 #include "proto/wire/msg.h"
 
-/* *ret: at most HSP_MSG_KEPT jobs, free(). *ret_more: the folder has segments of further jobs. A
- * job has no cluster if none of its files names one. A folder that does not exist has no jobs.
- * HSP_EIO, HSP_ELIMIT, HSP_ENOMEM: nothing is known of the folder. */
+/* Lists at most HSP_MSG_KEPT jobs in *ret, free(). *ret_more: the folder has segments of further
+ * jobs. A job has no cluster if none of its files names one. A folder that does not exist has no
+ * jobs. HSP_EIO, HSP_ELIMIT, HSP_ENOMEM: nothing is known of the folder. */
 enum hsp_status hsp_kept_scan(const char *dir, struct hsp_m_kept **ret, uint32_t *ret_n,
                               bool *ret_more, struct hsp_err *err);
 /* For an agent that begins: deletes the papers of jobs that have no segment, since nothing can go
  * on from them. HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_kept_tidy(const char *dir, struct hsp_err *err);
-/* Deletes the papers of @job if it has no segment. Only who writes papers may call it: who
- * deletes the last segment does not know whether papers are on their way. HSP_EIO;
- * HSP_ENOMEM: they stay. */
+/* Deletes the papers of @job if it has no segment. Only the writer of papers may call it: a process
+ * that deletes the last segment does not know whether papers are on their way. HSP_EIO; HSP_ENOMEM:
+ * they stay. */
 enum hsp_status hsp_kept_tidy_job(const char *dir, uint32_t job, struct hsp_err *err);
 
 #endif

@@ -32,7 +32,7 @@ worker_state_libstate_a_SOURCES = \
   worker/state/segment_verify.c worker/state/segment_verify.h \
   worker/state/shards.c worker/state/shards.h
 worker_state_libstate_a_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
-EXTRA_DIST += worker/state/README.md
+EXTRA_DIST += worker/state/README.md worker/state/DECISIONS.md worker/state/FIGURES.md
 
-# What links libstate needs these behind it.
+# Programs that link libstate need these libraries behind it.
 STATE_LIBS = worker/state/libstate.a proto/wire/libwire.a proto/host/libhost.a proto/program/libprogram.a proto/layout/liblayout.a proto/op/libop.a $(CJSON_LIBS) $(BASE_LIBS)

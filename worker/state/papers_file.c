@@ -1,4 +1,5 @@
-/* The happy path: the papers of a job are replaced as a whole file and verified at each read.
+/* Keeps papers in files. The happy path: the papers of a job are replaced as a whole file and
+ * verified at each read.
  *
  * Possible failure modes: damage (refused); a writer that died (its file is deleted by the next
  * scan). */
@@ -81,7 +82,7 @@ enum hsp_status hsp_papers_file_remove(const char *dir, uint32_t job, struct hsp
     return st;
 }
 
-/* *ret_rest: the letters behind ".papers", "" none. False: another file. */
+/* The job of a file name. *ret_rest: the letters behind ".papers", "" none. False: another file. */
 static bool job_of(const char *name, uint32_t *ret, const char **ret_rest)
 {
     const char *digits = name + strlen(BEGIN), *end = strstr(name, END);

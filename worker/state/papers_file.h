@@ -16,11 +16,11 @@
  * there. */
 enum hsp_status hsp_papers_file_write(const char *dir, uint32_t job, const void *data, size_t len,
                                       struct hsp_err *err);
-/* *ret: free(). HSP_ENOENT; HSP_EDIGEST, HSP_EVERSION: the file cannot be used; HSP_ELIMIT,
- * HSP_EPERM, HSP_EIO, HSP_ENOMEM. */
+/* Reads the papers of @job. *ret: free(). HSP_ENOENT; HSP_EDIGEST, HSP_EVERSION: the file cannot be
+ * used; HSP_ELIMIT, HSP_EPERM, HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_papers_file_read(const char *dir, uint32_t job, uint8_t **ret, size_t *ret_len,
                                      struct hsp_err *err);
-/* No error when there are none. HSP_EIO. */
+/* Deletes the papers of @job; no error when there are none. HSP_EIO. */
 enum hsp_status hsp_papers_file_remove(const char *dir, uint32_t job, struct hsp_err *err);
 /* Calls @fn with each job that has papers in @dir, and deletes the files of writers that died.
  * HSP_ENOENT: no folder; HSP_EIO, HSP_ENOMEM. */

@@ -1,5 +1,6 @@
-/* The sum of a part is kept while its elements come in any order; `missing` counts the bytes that
- * are still to come. bf16 elements are widened to fp32, which box_hash can hash, 1024 at a time. */
+/* Adds up the sums of parts. A sum is kept while the elements come in any order; `missing` counts
+ * the bytes that are still to come. Elements of bf16 are widened to fp32, which box_hash can hash,
+ * 1024 at a time. */
 #include "worker/state/part_sums.h"
 
 #include <inttypes.h>

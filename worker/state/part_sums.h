@@ -10,7 +10,7 @@
  * Ownership: hsp_part_sums_fini frees all.
  * Format:    text: 16 hex digits for each part, in the order of the tensors in the file. The sum of
  *            a part is the hash (box_hash.h) of its elements as a row, the number of the part in
- *            place of the tensor's. It is additive, so the elements may be written in any order.
+ *            place of the tensor's. The sum is additive, so elements may be written in any order.
  */
 #ifndef HSP_PART_SUMS_H
 #define HSP_PART_SUMS_H
@@ -31,8 +31,8 @@ struct hsp_part_sums {
     uint64_t *missing;   /* [n] bytes that have not come yet */
 };
 
-/* Parts of @n tensors of so many bytes, sums of nothing. False without memory, or with more parts
- * than can be numbered. */
+/* Makes the parts of @n tensors of so many bytes, with sums of nothing. False without memory, or
+ * with more parts than can be numbered. */
 bool hsp_part_sums_init(struct hsp_part_sums *s, const uint64_t *bytes, size_t n);
 void hsp_part_sums_fini(struct hsp_part_sums *s);
 
@@ -43,8 +43,8 @@ uint64_t hsp_part_sum(size_t part, enum hsp_dtype t, uint64_t first, const void 
 void hsp_part_sums_add(struct hsp_part_sums *s, size_t i, enum hsp_dtype t, uint64_t offset,
                        const void *data, size_t bytes);
 
-/* The text, without a NUL: s->n * HSP_PART_DIGITS letters; and back. False: it is none of so many
- * parts. */
+/* The sums as text, without a NUL: s->n * HSP_PART_DIGITS letters; and back. False: not a text of
+ * so many parts. */
 void hsp_part_sums_put(const struct hsp_part_sums *s, char *out);
 bool hsp_part_sums_get(struct hsp_part_sums *s, const char *text);
 

@@ -31,8 +31,8 @@ bool hsp_walk_next(struct hsp_walk *w, int64_t *ret_a, int64_t *ret_b);
 void hsp_region_copy(size_t elem, const struct hsp_box *region, const struct hsp_box *src_box,
                      const void *src, const struct hsp_box *dst_box, void *dst);
 
-/* Where @region lies in the dense @held at @data, elements of @elem bytes, as the memory of one
- * message; for an empty one no bytes. False: its runs are not at one distance. */
+/* Describes @region in the dense @held at @data, elements of @elem bytes, as the memory of one
+ * message; an empty region has no bytes. False: its runs are not at one distance. */
 bool hsp_region_runs(size_t elem, const struct hsp_box *region, const struct hsp_box *held,
                      const void *data, struct hsp_runs *ret);
 
@@ -49,7 +49,7 @@ struct hsp_slabs {
 void hsp_slabs_init(struct hsp_slabs *s, const struct hsp_box *box, size_t elem, size_t max);
 bool hsp_slabs_next(struct hsp_slabs *s, struct hsp_box *ret);
 
-/* @a without @b as disjoint boxes in @ret; returns their number. A box of rank 0 has one
+/* Cuts @b out of @a: disjoint boxes in @ret; returns their number. A box of rank 0 has one
  * element. */
 #define HSP_MAX_REST (2 * HSP_MAX_RANK)
 uint32_t hsp_box_minus(const struct hsp_box *a, const struct hsp_box *b,

@@ -1,5 +1,5 @@
-/* The safetensors format, the exchange format of weights and checkpoints, which safetensors_write.c
- * writes and safetensors_read.c reads.
+/* Describes the safetensors format, the exchange format of weights and checkpoints, which
+ * safetensors_write.c writes and safetensors_read.c reads.
  *
  * Bounds:    header at most 100,000,000 bytes (the format's own limit), HSP_ST_MAX_TENSORS tensors.
  * Damage:    a writer puts sums of all data into the header (part_sums.h); a reader of such a file

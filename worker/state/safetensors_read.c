@@ -1,5 +1,6 @@
-/* Parses the header with cJSON and checks every member against the file. A reader keeps the part
- * that it has read last, since the runs of a region follow each other in a part. */
+/* Reads safetensors files: parses the header with cJSON and checks every member against the file. A
+ * reader keeps the part that it has read last, since the runs of a region follow each other in a
+ * part. */
 #include "worker/state/safetensors_read.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 
 #define HEADER_MAX 100000000u
 
-/* The part of which a piece was last read. */
+/* The part that was read last, with its bytes. */
 struct kept_part {
     size_t part; /* SIZE_MAX: none */
     uint8_t *data;
@@ -247,7 +248,7 @@ static enum hsp_status read_sums(struct hsp_st_reader *r, struct hsp_err *err)
                : hsp_err_set(err, HSP_EPARSE, 0, "its sums are not those of its tensors");
 }
 
-/* In the folder @at; @path is for messages, and where @at is AT_FDCWD the same as @name. */
+/* Opens @name in the folder @at; @path is for messages, and equals @name where @at is AT_FDCWD. */
 static enum hsp_status open_file(int at, const char *name, const char *path,
                                  struct hsp_st_reader **ret, struct hsp_err *err)
 {
@@ -340,7 +341,7 @@ void hsp_st_relax(const struct hsp_st_reader *r)
     *r->kept = (struct kept_part){.part = SIZE_MAX};
 }
 
-/* Part @k of tensor @e, in the reader's memory. */
+/* Reads part @k of tensor @e into the reader's memory. */
 static enum hsp_status keep_part(const struct hsp_st_reader *r, const struct hsp_st_entry *e,
                                  size_t k, struct hsp_err *err)
 {

@@ -16,7 +16,7 @@ struct hsp_st_reader;
  * HSP_ELIMIT, HSP_EUNSUPPORTED (a dtype or rank we do not read), HSP_ENOENT, HSP_EIO, HSP_ENOMEM.
  */
 enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct hsp_err *err);
-/* The same for the file @name, which may not be a link, in a folder. The folder may then be
+/* As hsp_st_open, for the file @name, which may not be a link, in a folder. The folder may then be
  * closed. */
 enum hsp_status hsp_st_open_in(const struct hsp_folder *in, const char *name,
                                struct hsp_st_reader **ret, struct hsp_err *err);
@@ -29,7 +29,7 @@ const char *hsp_st_meta_value(const struct hsp_st_reader *r, const char *key);
 /* True for a file that has sums. */
 bool hsp_st_summed(const struct hsp_st_reader *r);
 /* Reads @bytes at @offset bytes into the tensor. HSP_EINVAL: outside it; HSP_EIO: also a short
- * file; HSP_EDIGEST: the sum of a part of it is another, names file and tensor. */
+ * file; HSP_EDIGEST: a part does not fit its sum, names file and tensor. */
 enum hsp_status hsp_st_read(const struct hsp_st_reader *r, const struct hsp_st_entry *e,
                             uint64_t offset, void *buf, size_t bytes, struct hsp_err *err);
 /* Gives back the memory (at most HSP_PART_BYTES) that reads of small pieces have taken. */

@@ -1,4 +1,4 @@
-/* Puts zeros in place of the sums of parts, and overwrites them when all tensors are there. */
+/* Writes safetensors files: zeros stand in place of the sums until all tensors are there. */
 #include "worker/state/safetensors_write.h"
 
 #include <errno.h>
@@ -223,7 +223,7 @@ static struct hsp_st_writer *writer_new(const struct name *f, const struct hsp_s
     return w;
 }
 
-/* The sums as they are now, free(); NULL without memory. */
+/* The text of the sums as they are now, free(); NULL without memory. */
 static char *sums_text(const struct hsp_st_writer *w)
 {
     char *text = calloc(w->sums.n * HSP_PART_DIGITS + 1, 1);
@@ -244,7 +244,7 @@ static enum hsp_status create_file(struct hsp_st_writer *w, const struct name *f
         return hsp_state_io_error(err, "cannot create", f->path);
     }
     if (in) {
-        (void)unlinkat(w->at, f->name, 0); /* what stays is no file: the open says so */
+        (void)unlinkat(w->at, f->name, 0); /* if it stays, the open fails */
     }
     w->fd = openat(f->at, f->name, O_CREAT | O_RDWR | O_CLOEXEC | how, 0644);
     return w->fd >= 0 ? HSP_OK : hsp_state_io_error(err, "cannot create", f->path);
@@ -326,7 +326,7 @@ enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset,
     return HSP_OK;
 }
 
-/* All of it is there, once: the sums are known. */
+/* Writes the sums, which are known since all elements are there, once. */
 static enum hsp_status write_sums(const struct hsp_st_writer *w, struct hsp_err *err)
 {
     for (size_t k = 0; k < w->sums.n; k++) {

@@ -14,13 +14,13 @@ struct hsp_st_writer;
 
 /* Creates @path (an existing file is replaced) with the header of @e[0..n]; data follow in any
  * order by hsp_st_write. Tensors are laid out in the order given; @e gets their offsets. Room for
- * all of it is reserved where the file system can do that, so that want of it shows here.
+ * the whole file is reserved where the file system can do that, so that a lack of room shows here.
  * HSP_EINVAL: two tensors of one name; HSP_EIO, HSP_ENOSPC, HSP_EPERM, HSP_ENOMEM name the path. */
 enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
                               const struct hsp_st_meta *meta, size_t n_meta,
                               struct hsp_st_writer **ret, struct hsp_err *err);
-/* The same for the file @name in a folder, where an existing file or link is deleted first: who has
- * it open writes into the deleted one. The folder may then be closed. */
+/* As hsp_st_create, for the file @name in a folder, where an existing file or link is deleted
+ * first: a process that has it open writes into the deleted one. The folder may then be closed. */
 enum hsp_status hsp_st_create_in(const struct hsp_folder *in, const char *name,
                                  const struct hsp_st_head *head, struct hsp_st_writer **ret,
                                  struct hsp_err *err);

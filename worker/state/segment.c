@@ -1,6 +1,6 @@
-/* The happy path: create maps a new file under a temporary name, fills head and table, renames it;
- * the executor unseals, writes, seals, in turns over two slots; after a restart open checks and
- * maps again.
+/* Creates, opens and seals segments. The happy path: create maps a new file under a temporary name,
+ * fills head and table, renames it; the executor unseals, writes, seals, in turns over two slots;
+ * after a restart open checks and maps again.
  *
  * Possible failure modes: no space (segment_room.c); killed while creating (only a .tmp file is
  * left); killed while writing (the seal is open: no source); killed between the hashes and the seal
@@ -34,7 +34,7 @@
 
 #define SEG_MAGIC  HSP_SEGMENT_MAGIC
 #define SEG_FORMAT 2U
-#define SEG_OLD    1U                    /* said nothing of clusters; still read */
+#define SEG_OLD    1U                    /* format without clusters; still read */
 #define SEG_SEALED 0x9d5e1ed0c0dec0deULL /* the two values of a seal word */
 #define SEG_OPEN   0ULL                  /* as in a new file */
 #define SEG_ALIGN  4096
@@ -88,7 +88,7 @@ static uint64_t table_hash(const struct seg_head *h, const struct hsp_segment_ro
     return hsp_hash64(rows, h->n_rows * sizeof(*rows), hsp_hash64(h, n, SEG_MAGIC));
 }
 
-/* That which stands in the head. */
+/* The hash that stands in the head. */
 static uint64_t table_hash_of(const struct seg_head *h)
 {
     return h->format == SEG_OLD ? h->generation : h->table_hash;
@@ -101,7 +101,7 @@ static uint64_t seal_check(const struct hsp_state_segment *s)
     return hsp_hash64(s->hashes, s->head->n_rows * sizeof(*s->hashes), seed);
 }
 
-/* Places of the parts for @n rows; false when the sizes overflow. */
+/* Computes the places of the parts for @n rows; false when the sizes overflow. */
 static bool plan_file(struct seg_head *h, uint64_t n, uint64_t area_bytes)
 {
     h->rows_at = ROWS_AT;
@@ -184,7 +184,7 @@ static enum hsp_status check_rows(const struct hsp_segment_row *rows, uint32_t n
     return st;
 }
 
-/* Maps @fd and points into it; nothing is believed yet. */
+/* Maps @fd and sets the pointers into it; no content is checked yet. */
 static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char *path,
                                 struct hsp_state_segment **ret, struct hsp_err *err)
 {
@@ -289,7 +289,8 @@ struct want {
     int64_t area_bytes;
 };
 
-/* Its head, its path, and that while it is made. HSP_EEXIST: it is there. */
+/* Computes the head of a segment, its path, and its path while it is made. HSP_EEXIST: it is
+ * there. */
 static enum hsp_status plan_segment(const char *dir, const struct want *w, struct seg_head *ret,
                                     char path[HSP_SEGMENT_PATH], char tmp[HSP_SEGMENT_PATH],
                                     struct hsp_err *err)
@@ -333,7 +334,7 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
     if (st != HSP_OK) {
         return st;
     }
-    (void)hsp_segment_unlink(dir, tmp); /* of a creator that was killed */
+    (void)hsp_segment_unlink(dir, tmp); /* left by a creator that was killed */
     int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         return hsp_state_io_error(err, "cannot create", tmp);
@@ -401,7 +402,7 @@ size_t hsp_segment_bytes(const struct hsp_state_segment *s)
     return s->bytes;
 }
 
-/* @fd: its file, locked, which nobody else takes for a segment. */
+/* Makes @s a new segment. @fd: its file, locked, which no other process takes for a segment. */
 static enum hsp_status refill(struct hsp_state_segment *s, int fd, const struct seg_head *head,
                               const struct hsp_segment_row *rows, const char *from,
                               const char *path, struct hsp_err *err)
@@ -478,9 +479,9 @@ static bool word_damaged(uint64_t sealed)
     return sealed != SEG_SEALED && sealed != SEG_OPEN;
 }
 
-/* A writer may be at work. A seal that does not fit, and was the same before and behind the look,
- * is damaged. A seal that changes at each look is open. A seal word that no writer stores is
- * damaged. */
+/* Whether the seal is damaged, while a writer may be at work. A seal that does not fit, and was the
+ * same before and behind the look, is damaged. A seal that changes at each look is open. A seal
+ * word that no writer stores is damaged. */
 static bool seal_damaged(const struct hsp_state_segment *s)
 {
     for (int look = 0; look < SEAL_LOOKS; look++) {
@@ -498,7 +499,7 @@ static bool seal_damaged(const struct hsp_state_segment *s)
     return false;
 }
 
-/* All that can be known without reading the contents. */
+/* Checks everything that can be checked without reading the contents. */
 static enum hsp_status check_file(struct hsp_state_segment *s, const char *path,
                                   struct hsp_err *err)
 {
@@ -671,7 +672,7 @@ void hsp_segment_unseal(struct hsp_state_segment *s)
     (void)atomic_exchange_explicit(&s->seal->sealed, SEG_OPEN, memory_order_seq_cst);
 }
 
-/* @hash NULL: they are made. */
+/* Seals with the hashes @hash of the rows; NULL: computes them. */
 static void seal_with(struct hsp_state_segment *s, uint64_t version, const uint64_t *hash)
 {
     HSP_ASSERT(s->writable);

@@ -59,11 +59,11 @@ enum hsp_status hsp_segment_open_path(const char *path, bool writable,
  * descriptors) nothing is known of the segment. */
 enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *key, bool writable,
                                  struct hsp_state_segment **ret, struct hsp_err *err);
-/* Maps all pages of a writable segment now, as create does. HSP_ECANCELED, as above. */
+/* Maps all pages of a writable segment now, as create does. HSP_ECANCELED: @stop has said
+ * so. */
 enum hsp_status hsp_segment_populate(struct hsp_state_segment *s,
                                      const struct hsp_segment_stop *stop, struct hsp_err *err);
-/* Whether one that is open is still what a new look would find, as far as hsp_segment_open looks.
- * HSP_EDIGEST, HSP_ENOMEM. */
+/* Checks an open segment again, as far as hsp_segment_open does. HSP_EDIGEST, HSP_ENOMEM. */
 enum hsp_status hsp_segment_check(struct hsp_state_segment *s, struct hsp_err *err);
 
 /* ---- spares (segment_spare.h) ---- */
@@ -75,8 +75,9 @@ bool hsp_segment_is_named(const char *dir, const struct hsp_state_segment *s);
 bool hsp_segment_make_spare(const char *dir, struct hsp_state_segment *s,
                             char ret_path[HSP_SEGMENT_PATH]);
 /* As hsp_segment_create, out of @s, whose file is the spare @spare and has hsp_segment_file_bytes
- * or more: no page is new, and the area has what it had. HSP_ENOENT: it was cut, or its table is
- * longer than the new file, and is left to hsp_segment_close; the same after any other error. */
+ * or more: no page is new, and the area has its old contents. HSP_ENOENT: the file was cut, or its
+ * table is longer than the new file; @s is left to hsp_segment_close. The same after any other
+ * error. */
 enum hsp_status hsp_segment_reuse(const char *dir, const char *spare,
                                   const struct hsp_segment_key *key, const struct hsp_whose *whose,
                                   const struct hsp_segment_row *rows, uint32_t n,
@@ -87,10 +88,11 @@ size_t hsp_segment_bytes(const struct hsp_state_segment *s);     /* of its file 
 
 struct hsp_state_segment *hsp_segment_close(
     struct hsp_state_segment *s); /* NULL allowed; returns NULL */
-/* The same of one in @dir that is given up: a thread of its own unmaps 64 MiB and more, which takes seconds where tens of
- * GiB are mapped. Who lacks room in @dir waits for it. */
+/* As hsp_segment_close, for a segment in @dir that is given up: a thread of its own unmaps 64 MiB
+ * and more, which takes seconds where tens of GiB are mapped. A process that lacks room in @dir
+ * waits for it. */
 struct hsp_state_segment *hsp_segment_close_behind(const char *dir, struct hsp_state_segment *s);
-/* What is mapped, its file from the first byte: to be pinned. */
+/* The mapping, of its file from the first byte: to be pinned. */
 void *hsp_segment_map(const struct hsp_state_segment *s);
 
 const struct hsp_segment_key *hsp_segment_key_of(const struct hsp_state_segment *s);

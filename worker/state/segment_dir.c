@@ -1,10 +1,11 @@
-/* The happy path: the head of each file that ends in .seg is read and checked.
+/* Scans a folder for segments. The happy path: the head of each file that ends in .seg is read and
+ * checked.
  *
  * Possible failure modes: a folder of such a name (passed over: it is none of ours, and holds no
  * state); a damaged head (listed as such, with the key of its name); a copy of a segment under
- * another name (listed as such, or its deletion would hit the original); a file of a
- * creator that died (deleted after a minute); a folder that the disk gives in part, or want of
- * memory (an error: a short list would be believed). */
+ * another name (listed as such, or its deletion would hit the original); a file of a creator that
+ * died (deleted after a minute); a folder that the disk gives in part, or want of memory (an error:
+ * a short list would be believed). */
 #include "worker/state/segment_dir.h"
 
 #include <dirent.h>
@@ -150,7 +151,7 @@ enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key
     return st;
 }
 
-/* @file is NAME.tmp; the key that NAME.seg tells. */
+/* The key of NAME.seg, where @file is NAME.tmp. */
 static bool unfinished_key(const char *file, struct hsp_segment_key *ret)
 {
     char name[HSP_SEGMENT_FILE];

@@ -1,8 +1,8 @@
-/* The happy path: the file is open when its name goes, so unlink() frees nothing; a thread closes
- * it.
+/* Frees deleted segments. The happy path: the file is open when its name goes, so unlink() frees
+ * nothing; a thread closes it.
  *
  * Possible failure modes: no descriptor, no lock or no thread (the caller frees, which takes its
- * time); somebody still maps the file (its memory is freed when that ends, and nobody waits for
+ * time); a process still maps the file (its memory is freed when that ends, and no waiter waits for
  * it). */
 #include "worker/state/segment_free.h"
 
@@ -20,8 +20,7 @@
 
 _Static_assert(sizeof(void *) >= 8, "two descriptors stand in the argument of a thread");
 
-/* Closes the two: the file, whose memory goes with it, then the folder, for whose lock others
- * wait. */
+/* Closes the file, whose memory goes with it, then the folder, for whose lock others wait. */
 static void *free_memory(void *both)
 {
     (void)close((int)((uintptr_t)both & UINT32_MAX));
@@ -75,7 +74,7 @@ int hsp_segment_unlink(const char *dir, const char *path)
     return rc;
 }
 
-/* Looks again and again, for a wait in the kernel cannot be ended. */
+/* Polls the lock, since a wait in the kernel cannot be ended. */
 void hsp_segment_await_free(const char *dir, const struct hsp_segment_stop *stop)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};

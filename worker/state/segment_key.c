@@ -117,7 +117,7 @@ bool hsp_segment_key_parse(const char *file, struct hsp_segment_key *ret)
         memcpy(k.job, text, strlen(text));
         k.slot = (uint32_t)slot;
     }
-    /* What is not written in this very way is another's. */
+    /* A name written in any other way is another's. */
     if (!ok || hsp_segment_normal_key(&k, &normal, NULL) != HSP_OK ||
         !hsp_segment_key_names(&normal, file)) {
         return false;

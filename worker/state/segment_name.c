@@ -120,7 +120,7 @@ enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, ui
     return st;
 }
 
-/* Something sealed is there of the same job and device. */
+/* Whether a sealed segment of the same job and device is there. */
 static bool device_has_state(const struct hsp_segment_info *info, size_t n,
                              const struct hsp_segname *of)
 {
@@ -135,14 +135,14 @@ static bool device_has_state(const struct hsp_segment_info *info, size_t n,
     return false;
 }
 
-/* Nobody will seal or read it: it is unsealed, or damaged. */
+/* Whether no process will seal or read a segment: it is unsealed, or damaged. */
 static bool of_no_use(const struct hsp_segment_info *i)
 {
     return i->status == HSP_EDIGEST || (i->status == HSP_OK && i->version == HSP_NO_VERSION);
 }
 
-/* Deletes the notes of the device. A folder of their name is somebody's: it stays, in nobody's
- * way. */
+/* Deletes the notes of the device. A folder of their name is another's: it stays, and is in
+ * nobody's way. */
 static enum hsp_status remove_notes(const char *dir, uint32_t job, uint32_t device,
                                     struct hsp_err *err)
 {
@@ -153,7 +153,7 @@ static enum hsp_status remove_notes(const char *dir, uint32_t job, uint32_t devi
                : HSP_OK;
 }
 
-/* @i, and the notes of its device where that has no state of the job. */
+/* Deletes @i, and the notes of its device where that has no state of the job. */
 static enum hsp_status remove_one(const char *dir, const struct hsp_segment_info *info, size_t n,
                                   const struct hsp_segment_info *i, struct hsp_err *err)
 {

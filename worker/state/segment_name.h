@@ -21,14 +21,14 @@ void hsp_segname_key(const struct hsp_segname *n, struct hsp_segment_key *ret);
 /* False: not a name of ours. */
 bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *ret);
 
-/* The name that a scanned file has, also one that cannot be used. False: it is none of ours, or a
- * copy under another name, which is left alone. */
+/* The name of a scanned file, also of one that cannot be used. False: the file is none of ours, or
+ * a copy under another name, which is left alone. */
 bool hsp_segname_of(const struct hsp_segment_info *file, struct hsp_segname *ret);
 
-/* Every sealed piece in @dir; *ret is released with free(). A directory that is not there has none.
- * Those of the newest jobs come first, of one job those of its newest layouts, of one layout its
- * newest versions: a message with room for fewer loses the oldest. Damaged files are passed over:
- * they are no source. HSP_EIO, HSP_ENOMEM. */
+/* Lists every sealed segment in @dir; *ret is released with free(). A directory that is not there
+ * has none. The newest jobs come first, of one job its newest layouts, of one layout its newest
+ * versions: a message with room for fewer loses the oldest. Damaged files are passed over: they are
+ * no source. HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
                                  struct hsp_err *err);
 /* For an agent that begins, before it has executors: deletes unsealed and unfinished segments,
@@ -44,9 +44,8 @@ enum hsp_status hsp_segname_tidy_device(const char *dir, uint32_t device, struct
 /* The file in which a device notes the metrics of a job's steps (step_log.h). */
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);
 /* Deletes the segments of (job, device) with layouts below @keep_plan (0: all), also segments with
- * a damaged head, by their names. With the last segment go the notes of the device. Papers
- * stay: they are the agent's (kept.h).
- * HSP_EIO; HSP_ENOMEM: deletes none. */
+ * a damaged head, by their names. With the last segment go the notes of the device. Papers stay:
+ * they are the agent's (kept.h). HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
                                     uint64_t keep_plan, struct hsp_err *err);
 

@@ -1,9 +1,10 @@
-/* The happy path: each piece of the file is reserved, later each piece of its mapping is populated.
+/* Takes the memory of a segment. The happy path: each piece of the file is reserved, later each
+ * piece of its mapping is populated.
  *
  * Possible failure modes: no room (posix_fallocate says so before any write can raise SIGBUS); a
- * stop (what was taken is the caller's to give back); a signal in a piece (that piece is taken
- * again); another executor that takes room at the same time (that piece is taken again when the
- * memory of deleted segments is free). */
+ * stop (the caller frees the pieces taken); a signal in a piece (that piece is taken again);
+ * another executor that takes room at the same time (that piece is taken again when the memory of
+ * deleted segments is free). */
 #include "worker/state/segment_room.h"
 
 #include <errno.h>
@@ -37,13 +38,13 @@ static enum hsp_status given_up(struct hsp_err *err)
     return hsp_err_set(err, HSP_ECANCELED, 0, "the segment is not wanted any more");
 }
 
-/* Of the next piece, where @rest bytes are left. */
+/* Bytes of the next piece, where @rest bytes are left. */
 static uint64_t piece(uint64_t rest)
 {
     return rest < HSP_ROOM_PIECE ? rest : HSP_ROOM_PIECE;
 }
 
-/* Returns an errno, or 0. */
+/* Reserves a piece of the file. Returns an errno, or 0. */
 static int reserve(int fd, uint64_t at, uint64_t bytes)
 {
     int rc;

@@ -22,8 +22,9 @@
  * HSP_EPERM, HSP_ENOMEM. After an error the file has a part of its room. */
 enum hsp_status hsp_room_take(const char *dir, int fd, uint64_t bytes, const char *path,
                               const struct hsp_segment_stop *stop, struct hsp_err *err);
-/* Maps all pages of @map, which is writable, now: else the first use of each page is a fault, in a
- * switch. A kernel before 5.14 does not, and that is no error. HSP_ECANCELED: @stop has said so. */
+/* Maps all pages of @map, which is writable, now: otherwise the first use of each page is a fault,
+ * in a switch. A kernel before 5.14 does not do this, and that is no error. HSP_ECANCELED: @stop
+ * has said so. */
 enum hsp_status hsp_room_map(void *map, size_t bytes, const struct hsp_segment_stop *stop,
                              struct hsp_err *err);
 

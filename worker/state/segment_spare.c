@@ -1,5 +1,6 @@
-/* Possible failure modes: a folder that cannot be read (there are no spares, then); a spare that
- * becomes a segment between two looks (its name is looked at again behind the lock). */
+/* Keeps and cuts spares. Possible failure modes: a folder that cannot be read (there are no spares,
+ * then); a spare that becomes a segment between two looks (its name is looked at again behind the
+ * lock). */
 #include "worker/state/segment_spare.h"
 
 #include <dirent.h>
@@ -83,8 +84,9 @@ static void walk(const char *dir,
     }
 }
 
-/* Its executor has it mapped, so unlink() alone would free nothing. It keeps its length: a scan that
- * opened it when it was a segment reads zeros, and not beyond its end. */
+/* Deletes a spare and frees its pages. Its executor has it mapped, so unlink() alone would free
+ * nothing. The file keeps its length: a scan that opened it when it was a segment reads zeros, and
+ * not beyond its end. */
 static void cut(int fd, int folder, const char *name, struct stat *sb, uint64_t *sum)
 {
     (void)sum;

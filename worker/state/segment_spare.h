@@ -22,7 +22,7 @@
 
 #define HSP_SEGMENT_MAGIC 0x31474553504d5348ULL /* "HSPMSEG1" */
 
-/* A file, whatever its name. */
+/* Identifies a file under any name. */
 struct hsp_segment_file {
     dev_t dev;
     ino_t ino;
@@ -30,12 +30,12 @@ struct hsp_segment_file {
 
 /* Whether @path is the name of @f. */
 bool hsp_segment_file_is(const char *path, const struct hsp_segment_file *f);
-/* Locks the spare @path, if it is still @f and has @bytes. Until the descriptor that this returns
- * is closed nobody cuts it. Below 0: it is gone. */
+/* Locks the spare @path, if it is still @f and has @bytes. No other process cuts it until the
+ * descriptor that this returns is closed. Below 0: the spare is gone. */
 int hsp_spare_lock(const char *path, const struct hsp_segment_file *f, uint64_t bytes);
 /* Deletes all spares of @dir that nobody has locked, with their pages. */
 void hsp_spare_cut(const char *dir);
-/* Room that cutting would make. */
+/* Bytes that hsp_spare_cut would free. */
 uint64_t hsp_spare_bytes(const char *dir);
 
 #endif

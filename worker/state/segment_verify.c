@@ -1,6 +1,6 @@
-/* The happy path: rows are cut into slabs, idle threads take one slab after the other from a
- * counter and add its hash to the sum of the row, the end compares sums with the hashes of the
- * seals.
+/* Verifies segments on several threads. The happy path: rows are cut into slabs; idle threads take
+ * one slab after the other from a counter and add its hash to the sum of the row; the end compares
+ * sums with the hashes of the seals.
  *
  * Possible failure modes: no threads can be started (the caller of the end hashes alone); a stop
  * (rows with slabs that were not hashed count as damaged). */
@@ -108,7 +108,7 @@ enum hsp_status hsp_verify_begin(struct hsp_verify_row *rows, size_t n, unsigned
     threads = threads > HSP_VERIFY_THREADS ? HSP_VERIFY_THREADS : threads;
     for (; v->n_threads < threads && v->n_threads < v->n_parts; v->n_threads++) {
         if (pthread_create(&v->thread[v->n_threads], NULL, hash_parts, v) != 0) {
-            break; /* the thread that ends it does the work */
+            break; /* the thread that calls end does the work */
         }
     }
     *ret = v;

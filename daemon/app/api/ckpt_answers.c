@@ -65,8 +65,8 @@ static bool computes(const struct hsp_cluster_node *n)
 
 enum { OWN = 1, RAN = 2 };
 
-/* Notes the nodes of @j: those that execute it, or vouch for it, are its OWN; those that
- * were ranks RAN it. They have its checkpoint.path, if any has. Returns whether these nodes are on
+/* Notes the nodes of @j: those that execute it, or vouch for it, are its OWN; those that were ranks
+ * RAN it. These nodes have its checkpoint.path, if any has. Returns whether these nodes are on
  * record. */
 static bool note_own(const struct hsp_job *j, uint8_t *own)
 {

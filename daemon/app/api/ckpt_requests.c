@@ -28,7 +28,7 @@ struct hsp_look {
     uint64_t request, step;
     char actor[96];
     bool waits;        /* nobody was asked: devices of the job still stop */
-    bool stopping;     /* they did not in time, and nobody is asked */
+    bool stopping;     /* those devices did not stop in time; nobody is asked */
     hsp_msec until_ms; /* FOR_RESUME, FOR_FORGET: for so long at most */
     hsp_msec end_ms;
     struct hsp_ckpt_answers got;

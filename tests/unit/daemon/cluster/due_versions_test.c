@@ -1,5 +1,5 @@
-/* Where not every version is due, votes pass beyond the newest stable one: they are counted when they are made again,
- * and no state is said to be lost. */
+/* Where not every version is due, votes pass beyond the newest stable one: they are counted when
+ * they are made again, and no state is said to be lost. */
 #include "daemon/cluster/live_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"

@@ -271,8 +271,8 @@ static void drain(struct cw_world *w, const char *node)
         w, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = node, .reason = "test"});
 }
 
-/* n1 is drained and gives its state to n2. It beats, and never says that it has left the epoch before: its device
- * is not the job's for ever, and the job is planned anew. */
+/* n1 is drained and gives its state to n2. It beats, and never says that it has left the epoch
+ * before: its device is not the job's for ever, and the job is planned anew. */
 static void a_source_that_does_not_leave(void **state)
 {
     (void)state;

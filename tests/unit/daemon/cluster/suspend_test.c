@@ -521,8 +521,9 @@ static void also_of_a_cancelled_one(void **state)
     cw_end(&w);
 }
 
-/* hspmdd begins, and is told to suspend the job before it hears of the steps and the checkpoint that were made while it
- * was away. The agent says its newest checkpoint again with its hello, and the steps behind the WELCOME. */
+/* hspmdd begins, and is told to suspend the job before it hears of the steps and the checkpoint
+ * that were made while it was away. The agent says its newest checkpoint again with its hello, and
+ * the steps behind the WELCOME. */
 static void said_again(bool twice)
 {
     struct cw_world w;

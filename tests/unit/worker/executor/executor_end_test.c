@@ -1,5 +1,6 @@
-/* An epoch has ended when nothing can write its memory. To unpin and unmap that takes seconds where there is
- * much, and no answer to the agent waits for it. Here it takes until the test allows it. */
+/* An epoch has ended when nothing can write its memory. To unpin and unmap that takes seconds where
+ * there is much, and no answer to the agent waits for it. Here it takes until the test allows
+ * it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -259,8 +260,8 @@ static ino_t file_of(const struct xw_world *w, uint64_t plan, unsigned slot)
     return stat(path, &sb) == 0 ? sb.st_ino : 0;
 }
 
-/* The epoch that a switch has left is closed when the next one has voted: also behind what comes then. The
- * switch behind that takes its files over. */
+/* The epoch that a switch has left is closed when the next one has voted: also behind what comes
+ * then. The switch behind that takes its files over. */
 static void test_no_answer_waits_for_the_epoch_that_was_left(void **state)
 {
     struct xw_world *w = hold(state, STATE);

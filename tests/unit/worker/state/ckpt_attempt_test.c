@@ -1,5 +1,5 @@
-/* Attempts at a step that others made, or killed processes left: the files that they may not
- * harm. */
+/* Tests attempts at a step that other epochs make or killed processes leave: which files they may
+ * not harm. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,10 +24,11 @@
 #define ASIDE   STEP ".job-3"
 #define SHARD_2 "shard-00002-model-00001-of-00001.safetensors"
 
-/* Renames that are still done; those behind fail, as if the process were dead. Negative: all are. */
+/* Renames that still succeed; later ones fail, as if the process were dead. Negative: all
+ * succeed. */
 static int renames_left = -1;
 
-/* Another epoch of the job commits step 100 at that moment. */
+/* Lets another epoch of the job commit a step at a set moment. */
 static struct {
     const char *dir;
     const char *to; /* before the next rename to this name; NULL: not */
@@ -35,7 +36,7 @@ static struct {
     uint64_t step, epoch;
 } race;
 static void commit_meanwhile(void);
-static void at_renamed(const char *to); /* it is done */
+static void at_renamed(const char *to); /* the rename is done */
 
 int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to);
 int __real_renameat(int from_fd, const char *from, int to_fd, const char *to);
@@ -140,7 +141,8 @@ static void *commit_beside(void *dir)
     return NULL;
 }
 
-/* The earlier one has judged the old step. The later one takes its place, and is not yet done. */
+/* The earlier epoch has found the owner of the old step. The later one replaces that step, and is
+ * not yet done. */
 static void begin_later(const char *name)
 {
     if (side.on && !is_later && !side.begun && strcmp(name, ASIDE) == 0) {
@@ -159,10 +161,10 @@ static void end_later(void)
     }
 }
 
-/* What another epoch moves aside by mistake, when its commit is all but done. */
+/* Another epoch moves the step aside by mistake, when its commit is all but done. */
 static bool mistake;
 
-/* There are no descriptors while the old step is aside, which is then put back. */
+/* No descriptors are left while the old step is aside; the step is then put back. */
 static bool starves;
 
 static void at_renamed(const char *to)
@@ -254,7 +256,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* People copy and link steps. We write into no copy, under any name. */
+/* People copy and link steps. A worker writes into no copy, under any name. */
 static void names_that_we_do_not_write_are_left_alone(void **state)
 {
     static const char *const strangers[] = {
@@ -282,7 +284,7 @@ static void names_that_we_do_not_write_are_left_alone(void **state)
     assert_true(is_there(*state, "step-020"));
 }
 
-/* The half of rank 1 of an epoch that is over, with other values, begun and not yet written. */
+/* Begins the half of rank 1 of an epoch that is over, with other values, and writes nothing yet. */
 static struct hsp_ckpt_stream *begin_stale(const char *dir, const struct hsp_ckpt_info *info,
                                            struct hsp_ckpt_piece *p, float x[N])
 {
@@ -313,9 +315,9 @@ static void a_writer_of_an_earlier_epoch_harms_no_step(void **state)
         assert_step(*state, 100, 100);
         assert_ok(hsp_ckpt_stream_put(s, 0, &p.box, x + N / 2, &err), &err);
         assert_step(*state, 100, 100);
-        if (swept == 0) { /* it fails, deletes its part and gives up */
+        if (swept == 0) { /* the writer fails, deletes its part and gives up */
             (void)hsp_ckpt_stream_discard(s);
-        } else { /* it comes to its end */
+        } else { /* the writer comes to its end */
             assert_status(hsp_ckpt_stream_close(s, NULL, &err), HSP_ESTALE);
         }
         assert_ok(hsp_ckpt_abandon(*state, &old, &err), &err);
@@ -333,8 +335,8 @@ static bool has_attempt(const char *dir, uint64_t step, uint64_t epoch)
     return is_there(dir, name);
 }
 
-/* Room for a step that is written again: attempts of the epochs before go, of this one and of later
- * ones not. */
+/* Attempts of earlier epochs go, to make room for a step that is written again; attempts of this
+ * epoch and of later ones stay. */
 static void attempts_of_earlier_epochs_make_room(void **state)
 {
     struct hsp_err err = {0};
@@ -344,9 +346,8 @@ static void attempts_of_earlier_epochs_make_room(void **state)
             write_rank(*state, &info, 1, step);
         }
     }
-    char old
-        [3]
-        [HSP_CKPT_NAME]; /* of a version that named no epoch in it; the last one is another job's */
+    char old[3]
+            [HSP_CKPT_NAME]; /* names of a version without epochs; the last one is another job's */
     for (uint64_t i = 0; i < 3; i++) {
         struct hsp_ckpt_info before = info_of(i == 0 ? 90 : 100, 7);
         before.job_id += i == 2;
@@ -393,7 +394,7 @@ static void members_of_two_versions_write_one_step(void **state)
     assert_ok(commit(*state, &us, &err), &err);
     assert_false(is_there(*state, name));
     assert_step(*state, 100, 100);
-    write_rank(*state, &us, 1, 100); /* left behind, as that of an epoch is that names its own */
+    write_rank(*state, &us, 1, 100); /* left behind, as an attempt with its own epoch is */
     us.step = 110;
     us.old_name = false;
     write_rank(*state, &us, 1, 110);
@@ -402,7 +403,8 @@ static void members_of_two_versions_write_one_step(void **state)
     assert_true(!is_there(*state, name) && has_attempt(*state, 110, 8));
 }
 
-/* A node is cut off from hspmdd and trains on; others have gone on without it, and it comes late. */
+/* A node is cut off from hspmdd and trains on. Others have gone on without it, and it commits
+ * late. */
 static void an_earlier_epoch_deletes_nothing_of_a_later_one(void **state)
 {
     struct hsp_err err = {0};
@@ -427,8 +429,8 @@ static void spoil_manifest(const char *dir, const char *name)
     flip_bit(path_of(dir, name), strlen("{\n\t\"f"), 0); /* {"format": 2 */
 }
 
-/* Both commit the same step, and the earlier one finds the place free, or an old step in it, or a
- * damaged one, just before the later one takes it. */
+/* Both epochs commit the same step. The earlier one finds the place free, or an old step in it, or
+ * a damaged one, just before the later one takes the place. */
 static void of_two_epochs_at_once_the_later_one_has_the_step(void **state)
 {
     struct hsp_err err = {0};
@@ -444,7 +446,7 @@ static void of_two_epochs_at_once_the_later_one_has_the_step(void **state)
             write_rank(*state, &late, r, 77);
         }
         race.to = before == 0 ? "step-0000000100" : before == 1 ? "step-0000000100.job-3" : NULL;
-        race.ends = before == 2 ? 2 : 0; /* of its own folder, of the damaged one */
+        race.ends = before == 2 ? 2 : 0; /* ends of its own folder and of the damaged one */
         enum hsp_status st = commit(*state, &late, &err);
         if (st != HSP_ESTALE) {
             fail_msg("before %d: %d: %s", before, (int)st, err.msg);
@@ -461,7 +463,7 @@ static void of_two_epochs_at_once_the_later_one_has_the_step(void **state)
     for (uint32_t r = 0; r < 2; r++) {
         write_rank(*state, &now, r, 77);
     }
-    race.to = "step-0000000100"; /* the earlier one has been quicker */
+    race.to = "step-0000000100"; /* the earlier epoch has been quicker */
     race.epoch = 7;
     assert_ok(commit(*state, &now, &err), &err);
     assert_step(*state, 100, 77);
@@ -475,8 +477,9 @@ static void write_ranks(const char *dir, const struct hsp_ckpt_info *info, uint6
     }
 }
 
-/* The earlier one has judged the old step when the later one moves that aside and takes its place, and
- * the last look of the later one comes when the earlier one has perhaps moved it aside. */
+/* The earlier epoch has found the owner of the old step when the later one moves that step aside
+ * and replaces it. The last look of the later one comes when the earlier one has perhaps moved its
+ * step aside. */
 static void the_later_epoch_does_not_delete_its_own_step(void **state)
 {
     struct hsp_err err = {0};
@@ -498,7 +501,7 @@ static void the_later_epoch_does_not_delete_its_own_step(void **state)
     assert_int_equal(n_steps(*state), 1);
 }
 
-/* Another epoch has moved it aside, and will put it back, or has died before it could. */
+/* Another epoch has moved the step aside, and will put it back, or has died before. */
 static void what_is_aside_of_the_same_or_a_later_epoch_is_not_deleted(void **state)
 {
     struct hsp_err err = {0};
@@ -508,8 +511,8 @@ static void what_is_aside_of_the_same_or_a_later_epoch_is_not_deleted(void **sta
     assert_ok(commit(*state, &us, &err), &err);
     assert_false(mistake);
     assert_false(is_there(*state, STEP));
-    assert_step(*state, 100, 100); /* is found there */
-    us.epoch = 7;                  /* and an earlier one does not take its name */
+    assert_step(*state, 100, 100); /* the step is found there */
+    us.epoch = 7;                  /* and an earlier epoch does not take its name */
     write_ranks(*state, &us, 77);
     assert_status(commit(*state, &us, &err), HSP_ESTALE);
     assert_non_null(strstr(err.msg, ASIDE ", to be " STEP ", is of a later epoch, and stays"));
@@ -535,7 +538,7 @@ static void assert_copy(const char *dir, uint32_t aside, uint64_t epoch)
     (void)hsp_ckpt_close(c);
 }
 
-/* The disk has not told what it has of the new names: the old step is not deleted. */
+/* The disk has not confirmed the new names: the old step is not deleted. */
 static void a_folder_that_is_not_synced_keeps_the_old_step(void **state)
 {
     struct hsp_err err = {0};
@@ -552,7 +555,7 @@ static void a_folder_that_is_not_synced_keeps_the_old_step(void **state)
         assert_non_null(strstr(err.msg, "cannot sync"));
         assert_copy(*state, k == 0 ? 0 : JOB, old);
         assert_int_equal(n_steps(*state), k + 1);
-        us.epoch++; /* nor before the next try has synced it */
+        us.epoch++; /* nor before the next try has synced the folder */
         write_ranks(*state, &us, old + 2);
         syncs_left = 0;
         assert_status(commit(*state, &us, &err), HSP_EIO);
@@ -563,7 +566,7 @@ static void a_folder_that_is_not_synced_keeps_the_old_step(void **state)
     }
 }
 
-/* Want of descriptors is no other epoch: it is said as it is, and the old step is in place. */
+/* A lack of descriptors is not another epoch: the error names it, and the old step is in place. */
 static void an_owner_that_is_not_known_is_not_another_epoch(void **state)
 {
     struct hsp_err err = {0};
@@ -583,7 +586,7 @@ static void an_owner_that_is_not_known_is_not_another_epoch(void **state)
     assert_step(*state, 100, 7);
 }
 
-/* It has judged the step of before, which is not there any more. */
+/* The prune has found the owner of the step before, which is not there any more. */
 static void what_took_the_place_of_an_old_step_is_not_pruned(void **state)
 {
     struct hsp_err err = {0};
@@ -592,14 +595,14 @@ static void what_took_the_place_of_an_old_step_is_not_pruned(void **state)
     write_step(*state, 100, 7, 100);
     spoil_manifest(*state, "step-0000000090/manifest.json");
     race.step = 90;
-    race.ends = 2; /* of the job's folder, of the damaged step */
-    (void)hsp_ckpt_prune(*state, &late, 1, NULL, 0, &err); /* may tell of it */
+    race.ends = 2; /* ends of the job's folder and of the damaged step */
+    (void)hsp_ckpt_prune(*state, &late, 1, NULL, 0, &err); /* may report the error */
     assert_int_equal(race.ends, 0);
     assert_step(*state, 90, 90);
     assert_step(*state, 100, 100);
 }
 
-/* On NFS two names cannot be exchanged. */
+/* On NFS two names cannot be exchanged, so a step is replaced by several renames. */
 static void a_kill_while_a_step_is_replaced_leaves_one(void **state)
 {
     for (int renames = 0; renames <= 4; renames++) {
@@ -609,13 +612,13 @@ static void a_kill_while_a_step_is_replaced_leaves_one(void **state)
         write_step(*state, 5, first, 7);
         write_rank(*state, &info, 0, epoch);
         write_rank(*state, &info, 1, epoch);
-        renames_left = renames; /* manifest, the old step, the new one */
+        renames_left = renames; /* of the manifest, the old step, the new one */
         enum hsp_status st = commit(*state, &info, &err);
         renames_left = -1;
         assert_true((st == HSP_OK) == (renames >= 3));
         assert_step(*state, 5, st == HSP_OK ? epoch : 7);
         assert_int_equal(n_steps(*state), 1);
-        write_step(*state, 5, first + 2, 8); /* goes on from there */
+        write_step(*state, 5, first + 2, 8); /* the job goes on from there */
         assert_step(*state, 5, 8);
         assert_int_equal(n_steps(*state), 1);
     }
@@ -647,7 +650,7 @@ static void an_old_step_aside_does_not_stay(void **state)
     hsp_test_rmdir(other);
 }
 
-/* A folder that somebody has put into a step outlives it, and is in nobody's way. */
+/* A folder of another program in a step outlives the step, and is in nobody's way. */
 static void foreign_files_in_a_step_are_in_nobodys_way(void **state)
 {
     for (uint64_t k = 0; k < 4; k++) {

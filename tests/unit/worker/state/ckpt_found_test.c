@@ -1,4 +1,4 @@
-/* Which steps of a job are found, and the messages about the others. */
+/* Tests the search for steps of a job, and its messages about steps that cannot be used. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -14,8 +14,8 @@
 #define SHARD_1 "shard-00001-model-00001-of-00001.safetensors"
 #define RANKS   40u
 
-/* A folder that cannot be opened, for the reason `sick`; a folder whose files cannot be read, with EIO.
- * NULL: none. */
+/* A folder that cannot be opened, for the reason `sick`; a folder whose files cannot be read, with
+ * EIO. NULL: none. */
 static const char *unopened, *unread_in;
 static const char
     *unseen; /* names that begin so cannot be looked for, for the same reason; NULL: none */
@@ -86,7 +86,7 @@ static void spoil_manifest(const char *dir, const char *step)
     flip_bit(path, strlen("{\n\t\"f"), 0); /* {"format": 2 */
 }
 
-static struct hsp_err damage, unread; /* as it was told last */
+static struct hsp_err damage, unread; /* results of the last search */
 static bool absent;
 
 /* "60 40 20": the steps that are found of the job and cluster at hand, of which @n at @step are on
@@ -117,7 +117,8 @@ static const char *found_in(const char *dir, size_t max)
     return found_of(dir, max, NULL, 0);
 }
 
-/* A coordinator that lost its store asks for what is there: the job's own, complete, under any name. */
+/* A coordinator that lost its store asks for the complete steps of a job; the list has them under
+ * any name. */
 static void the_steps_of_a_job_are_found(void **state)
 {
     char path[4400];
@@ -128,10 +129,11 @@ static void the_steps_of_a_job_are_found(void **state)
     assert_int_equal(unlink(path), 0);
     spoil_manifest(*state, "step-0000000060");
     assert_string_equal(found_in(*state, 9), "80 40 20");
-    assert_int_equal(damage.code, HSP_EDIGEST); /* of the newest: that of 60 matters to nobody */
+    assert_int_equal(damage.code,
+                     HSP_EDIGEST); /* of the newest: the damage of 60 does not matter */
     assert_non_null(strstr(damage.msg, "step-0000000100/" SHARD_1 " is missing"));
     assert_string_equal(found_in(*state, 2), "80 40");
-    ck_job = 9; /* of the same name: it moves 20 aside */
+    ck_job = 9; /* of the same name; the job moves 20 aside */
     ck_write_step(*state, 20, 1, 1);
     ck_write_step(*state, 140, 1, 1);
     assert_string_equal(found_in(*state, 9), "140 20");
@@ -140,13 +142,14 @@ static void the_steps_of_a_job_are_found(void **state)
     assert_string_equal(found_in(*state, 9), "80 40 20");
     ck_whose.cluster.lo++;
     assert_string_equal(found_in(*state, 9), "");
-    assert_true(absent); /* nothing is of that job */
+    assert_true(absent); /* no step is of that job */
     ck_whose.cluster.lo--;
     assert_string_equal(found_in("/nonexistent/j", 9), "");
     assert_true(unread.code == HSP_OK && absent);
 }
 
-/* A path that is not mounted looks like a job without a checkpoint; the file of its begin does not. */
+/* A path that is not mounted looks like a job without a checkpoint. The file that marks the begin
+ * of a job tells them apart. */
 static void a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted(void **state)
 {
     struct hsp_ckpt_info us = ck_info_of(0, 1), other = us;
@@ -157,7 +160,8 @@ static void a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted(void **
     path_of(*state, "b/j", far);
     assert_true(strcmp(found_in(dir, 9), "") == 0 && absent);
     for (uint32_t again = 0; again < 2; again++) {
-        assert_ok(hsp_ckpt_sign(dir, &us, again == 1, &err), &err); /* and makes what is missing */
+        assert_ok(hsp_ckpt_sign(dir, &us, again == 1, &err),
+                  &err); /* makes the missing folder or file */
         assert_true(strcmp(found_in(dir, 9), "") == 0 && !absent);
         assert_true(strcmp(found_in(far, 9), "") == 0 && absent);
     }
@@ -170,7 +174,7 @@ static void a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted(void **
     path_of(*state, "b", file);
     assert_int_equal(mkdir(file, 0700), 0);
     assert_ok(hsp_ckpt_sign(far, &other, true, &err), &err); /* the mount is there */
-    ck_write_step(far, 20, 1, 1); /* of an agent that knew of no such file */
+    ck_write_step(far, 20, 1, 1); /* written by an agent that knew of no such file */
     assert_true(strcmp(found_in(far, 9), "20") == 0 && !absent);
     spoil_manifest(far, "step-0000000020");
     assert_true(strcmp(found_in(far, 9), "") == 0 && !absent);
@@ -182,7 +186,7 @@ static void a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted(void **
     assert_non_null(strstr(err.msg, "/c"));
 }
 
-/* What is missing is a mount: nothing is made in its place. */
+/* The mount is missing: nothing is made in its place. */
 static void a_folder_that_is_not_mounted_is_not_made(void **state)
 {
     struct hsp_ckpt_info us = ck_info_of(20, 1);
@@ -226,8 +230,8 @@ static void count_opens(const char *name)
     }
 }
 
-/* No mark is a sign of a path that is not mounted: a node that cannot look for the mark does not
- * say that. */
+/* A missing mark means a path that is not mounted. A node that cannot look for the mark does not
+ * say so. */
 static void a_mark_that_cannot_be_looked_for_is_not_absent(void **state)
 {
     static const int harm[] = {EMFILE, EIO, EACCES, EIO};
@@ -254,7 +258,7 @@ static void a_mark_that_cannot_be_looked_for_is_not_absent(void **state)
     assert_true(strcmp(found_in(dir, 9), "") == 0 && !absent);
 }
 
-/* Of one step there may be two contents: moved aside, then written anew with other steps behind it. */
+/* One step may have two contents: moved aside, then written anew with other steps behind it. */
 static void a_step_is_found_once_for_each_content(void **state)
 {
     struct hsp_ckpt_info info = ck_info_of(20, 1);
@@ -277,8 +281,8 @@ static void a_step_is_found_once_for_each_content(void **state)
     assert_string_equal(found_in(*state, 9), "20 20");
 }
 
-/* On a shared path the job would else go back at once, for a reason that is false: the newest one may be
- * whole, and be read the next time. */
+/* Otherwise a job on a shared path would go back at once, for a false reason: the newest step may
+ * be whole, and be read the next time. */
 static void a_step_that_cannot_be_read_is_not_gone(void **state)
 {
     static const uint64_t on_record[] = {40, 60};
@@ -290,14 +294,15 @@ static void a_step_that_cannot_be_read_is_not_gone(void **state)
         sick = harm[h];
         unopened = sick != 0 ? "step-0000000060" : NULL;
         unread_in =
-            sick == 0 ? "step-0000000060/shard" : NULL; /* a disk that gives the names alone */
+            sick == 0 ? "step-0000000060/shard" : NULL; /* a disk that gives only the names */
         for (size_t n = 0; n <= 2; n++) {
             assert_string_equal(found_of(*state, 9, on_record, n), "40 20");
             assert_int_equal(damage.code, HSP_OK);
             assert_int_equal(unread.code, h == 2 ? HSP_EPERM : HSP_EIO); /* on record or not */
         }
         assert_true(h == 3 || strstr(unread.msg, ", nor whose it is: ") != NULL);
-        assert_true(h != 3 || strstr(unread.msg, "nor whose") == NULL); /* its manifest says so */
+        assert_true(h != 3 ||
+                    strstr(unread.msg, "nor whose") == NULL); /* its manifest names the owner */
         assert_non_null(strstr(unread.msg, "step 60 cannot be read"));
         assert_non_null(strstr(unread.msg, strerror(sick != 0 ? sick : EIO)));
     }
@@ -313,7 +318,7 @@ static void a_step_that_cannot_be_read_is_not_gone(void **state)
     assert_int_equal(unread.code, HSP_EPERM);
 }
 
-/* A node that was not there when it was written (NFS keeps the names of a folder for a while). */
+/* A node joins after the step was written (NFS caches the names of a folder for a while). */
 static void a_step_on_record_is_found_where_it_is_not_listed(void **state)
 {
     static const uint64_t on_record[] = {40, 60, 80};
@@ -337,7 +342,8 @@ static void a_step_on_record_is_found_where_it_is_not_listed(void **state)
     assert_int_equal(unread.code, HSP_EIO);
 }
 
-/* It says nothing of this job, whose steps may be gone for another reason. */
+/* Damage of another job's step tells nothing of this job, whose steps may be gone for another
+ * reason. */
 static void damage_of_another_job_is_not_told(void **state)
 {
     ck_write_step(*state, 40, 2, 1);
@@ -359,7 +365,8 @@ static void damage_of_another_job_is_not_told(void **state)
     }
 }
 
-/* Nor that it cannot be read: where nothing is on record, the job would wait for it without an end. */
+/* Nor is such a step told that cannot be read: with no step on record, the job would wait for it
+ * for ever. */
 static void one_of_another_job_that_cannot_be_read_is_not_told(void **state)
 {
     ck_job = 9;
@@ -370,15 +377,15 @@ static void one_of_another_job_that_cannot_be_read_is_not_told(void **state)
     assert_int_equal(unread.code, HSP_OK);
     unread_in = NULL;
     sick = EACCES;
-    unopened = "step-0000000100"; /* it may be ours */
+    unopened = "step-0000000100"; /* the step may be ours */
     assert_string_equal(found_in(*state, 9), "");
     assert_non_null(strstr(unread.msg, "step 100 cannot be read, nor whose it is: "));
-    ck_write_step(*state, 120, 2, 1); /* and matters not below one that is whole */
+    ck_write_step(*state, 120, 2, 1); /* a step below a whole one does not matter */
     assert_string_equal(found_in(*state, 9), "120");
     assert_int_equal(unread.code, HSP_OK);
 }
 
-/* What is not on record is told as well, and one that is damaged hides none that cannot be read. */
+/* Steps that are not on record are told as well, and a damaged step hides no unreadable one. */
 static void what_is_not_on_record_is_told_too(void **state)
 {
     static const uint64_t on_record[] = {20};

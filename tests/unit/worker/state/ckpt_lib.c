@@ -91,7 +91,7 @@ const char *ck_attempt_at(const char *dir, uint64_t step)
 
 #define CONFIG "{\"family\":\"gpt\"}"
 
-/* Of a job with batches of 12 whose passes end inside of one. */
+/* The place in the data of a job with batches of 12 whose passes end inside of a batch. */
 struct hsp_data_cursor ck_data_of(uint64_t step)
 {
     return (struct hsp_data_cursor){.digest = {0x123456789abcdef0, UINT64_MAX},
@@ -127,7 +127,8 @@ void ck_write_step(const char *dir, uint64_t step, uint32_t n_ranks, uint64_t se
     ck_layout_fini(&l);
 }
 
-/* Elements that are not those of @version. *ret_refused: tensors that are not read, for damage. */
+/* Counts elements that differ from those of @version. *ret_refused: tensors that are not read, for
+ * damage. */
 int64_t ck_wrong_tensors(const struct hsp_ckpt *c, uint64_t version, size_t *ret_refused)
 {
     float x[23 * 8];

@@ -1,5 +1,6 @@
-/* Checkpoints of a small model, cut at random among ranks, for the tests of worker/state. They are
- * of job ck_job of cluster ck_whose, written in ck_epoch; ck_setup sets them. */
+/* Writes checkpoints of a small model, cut at random among ranks, for the tests of worker/state.
+ * The checkpoints are of job ck_job of cluster ck_whose, written in ck_epoch; ck_setup sets
+ * them. */
 #ifndef HSP_CKPT_LIB_H
 #define HSP_CKPT_LIB_H
 #include "tests/unit/worker/state/state_lib.h"
@@ -39,12 +40,13 @@ enum hsp_status ck_write_rank(const char *dir, const struct hsp_ckpt_info *info,
                               const struct ck_layout *l, uint32_t rank, struct hsp_err *err);
 /* The path of an attempt at @step of the job and cluster at hand; a static buffer. */
 const char *ck_attempt_at(const char *dir, uint64_t step);
-/* Of a job with batches of 12 whose passes end inside of one. */
+/* The place in the data of a job with batches of 12 whose passes end inside of a batch. */
 struct hsp_data_cursor ck_data_of(uint64_t step);
 enum hsp_status ck_commit(const char *dir, const struct hsp_ckpt_info *info, struct hsp_err *err);
-/* A complete step, with the state of version @step. */
+/* Writes a complete step, with the state of version @step. */
 void ck_write_step(const char *dir, uint64_t step, uint32_t n_ranks, uint64_t seed);
-/* Elements that are not those of @version. *ret_refused: tensors that are not read, for damage. */
+/* Counts elements that differ from those of @version. *ret_refused: tensors that are not read, for
+ * damage. */
 int64_t ck_wrong_tensors(const struct hsp_ckpt *c, uint64_t version, size_t *ret_refused);
 void ck_assert_right(const struct hsp_ckpt *c, uint64_t version);
 

@@ -1,4 +1,4 @@
-/* Steps in the folder of a job: whose they are, and which go. */
+/* Tests the owners of steps in the folder of a job, and the choice of steps to delete. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -100,7 +100,7 @@ static void what_cannot_be_deleted_keeps_nothing_else(void **state)
     ck_write_step(*state, 40, 2, 1); /* takes the name all the same */
 }
 
-/* What this job has begun and not ended goes; what others have begun may be at work. */
+/* Attempts that this job has begun and not ended go; writers of others' attempts may be at work. */
 static void attempts_of_earlier_steps_make_room(void **state)
 {
     const struct hsp_whose ours = ck_whose;
@@ -122,7 +122,8 @@ static void attempts_of_earlier_steps_make_room(void **state)
     ck_job = 3;
     make_attempts(*state);
     assert_ok(prune(*state, 20, 1, &err), &err);
-    assert_true(has_attempts(*state, 0, 1, 1)); /* older than step 10 is none but that of 10 */
+    assert_true(
+        has_attempts(*state, 0, 1, 1)); /* no attempt but that of 10 is older than step 10 */
     ck_whose.cluster.lo++;
     assert_true(has_attempts(*state, 1, 1, 1));
     ck_whose = ours;
@@ -137,7 +138,7 @@ static void spoil_manifest(const char *dir, const char *step)
     flip_bit(path, size_of(path) / 2, 1);
 }
 
-/* Steps that are there, newest first: "50 40 30.3", with the job of which one was moved aside. */
+/* The steps in a folder, newest first: "50 40 30.3", where 30.3 is a step of job 3 moved aside. */
 static const char *steps_in(const char *dir)
 {
     static char text[200];
@@ -177,8 +178,8 @@ static void prune_keeps_the_newest(void **state)
     assert_string_equal(steps_in("/nonexistent"), "");
 }
 
-/* Epoch 1 wrote 20, 40 and 53, and the job has gone on from 40 in epoch 3: the 53 takes the place of none
- * that the job may have to go back to. */
+/* Epoch 1 wrote 20, 40 and 53, and the job has gone on from 40 in epoch 3. Step 53 does not count
+ * among the kept steps, so it displaces none that the job may have to go back to. */
 static void what_was_given_up_is_not_one_of_the_kept(void **state)
 {
     const struct hsp_m_cut cut[] = {{0, 3, 40}, {0, 4, 60}};
@@ -217,7 +218,8 @@ static uint64_t content_at(const char *dir, uint32_t aside)
     return content;
 }
 
-/* A commit was killed before it deleted the step that it had moved aside, and nobody heard of it. */
+/* A commit was killed before it deleted the step that it had moved aside, and no report of it was
+ * sent. */
 static void the_content_that_is_meant_may_be_aside(void **state)
 {
     const struct hsp_ckpt_info us = ck_info_of(21, 1);
@@ -338,7 +340,7 @@ static void steps_of_another_cluster_stay(void **state)
         ck_whose.cluster = s % 20 == 0 ? theirs : ours;
         ck_write_step(*state, s, 1, s);
     }
-    spoil_manifest(*state, "step-0000000020"); /* its shard says whose it is */
+    spoil_manifest(*state, "step-0000000020"); /* its shard names the owner */
     assert_ok(hsp_ckpt_open(*state, 60, 0, &c, &err), &err);
     assert_true(hsp_digest_equal(hsp_ckpt_about(c)->whose.cluster, theirs));
     assert_true(hsp_ckpt_about(c)->whose.generation == UINT64_MAX - 4);
@@ -356,13 +358,15 @@ static void steps_of_another_cluster_stay(void **state)
     assert_status(ck_commit(*state, &info, &err), HSP_EEXIST);
     assert_non_null(strstr(err.msg, "step-0000000040 is of another cluster, and stays: move it"));
     info.whose.cluster = theirs;
-    assert_status(ck_commit(*state, &info, &err), HSP_EDIGEST); /* they have not written a shard */
+    assert_status(ck_commit(*state, &info, &err),
+                  HSP_EDIGEST); /* the other cluster has not written a shard */
     assert_ok(ck_write_rank(*state, &info, &l, 0, &err), &err);
     assert_ok(ck_commit(*state, &info, &err), &err);
     ck_layout_fini(&l);
 }
 
-/* Who may write to checkpoint.path could have a worker write to, and delete from, a folder of its user. */
+/* A user that may write to checkpoint.path could have a worker write to, and delete from, a folder
+ * of the worker's user. */
 static void a_link_is_not_followed(void **state)
 {
     struct hsp_err err = {0};
@@ -375,7 +379,7 @@ static void a_link_is_not_followed(void **state)
     ck_write_step(*state, 10, 1, 1);
     ck_write_step(*state, 15, 1, 1);
     ck_layout_init(&l, 1, 1, 20);
-    for (int slash = 0; slash < 2; slash++) { /* behind one it would be followed */
+    for (int slash = 0; slash < 2; slash++) { /* behind a slash a link would be followed */
         (void)snprintf(link, sizeof link, "%s-link", (char *)*state);
         assert_int_equal(symlink(*state, link), slash == 0 ? 0 : -1);
         (void)snprintf(link, sizeof link, "%s-link%s", (char *)*state, slash == 0 ? "" : "/");

@@ -154,8 +154,8 @@ static void commit_refuses_what_is_not_whole(void **state)
     ck_layout_fini(&l);
 }
 
-/* 1 when the damage is noticed, by verification and by reading; the data read are right in any
- * case. */
+/* Returns 1 when the damage is noticed, by verification and by reading. The data read are right in
+ * any case. */
 static int noticed(const char *dir, uint64_t step)
 {
     struct hsp_ckpt *c;
@@ -171,7 +171,7 @@ static int noticed(const char *dir, uint64_t step)
     return seen;
 }
 
-/* Of a version that wrote no sums, as far as a reader can tell: another letter is in their name. */
+/* Makes a file look as if it had no sums: the name of their key gets another letter. */
 static void forget_sums(const char *path)
 {
     char head[256];
@@ -356,7 +356,7 @@ static void the_place_in_the_data_comes_back(void **state)
     }
 }
 
-/* Of a program that did not record the place in the data. */
+/* The older format is of a program that did not record the place in the data. */
 static void an_older_format_is_refused(void **state)
 {
     static const char text[] = "{\"format\":1,\"shards\":[],\"digest\":\"1\"}";
@@ -376,7 +376,8 @@ static void an_older_format_is_refused(void **state)
                            "the job again: "));
 }
 
-/* Where the digit of the format stands in file @path: behind "format": or \"format\": of a text in a text. */
+/* Offset of the digit of the format in file @path: behind "format": or \"format\": in a text within
+ * a text. */
 static uint64_t format_at(const char *path)
 {
     uint8_t *text = NULL;
@@ -395,8 +396,8 @@ static uint64_t format_at(const char *path)
     return place;
 }
 
-/* One bit of it makes another number: that is damage, for which another checkpoint is taken, and no format of another
- * program. */
+/* A flipped bit of the format makes another number. Such a flip is damage, for which another
+ * checkpoint is taken, and not a format of another program. */
 static void a_damaged_format_is_damage(void **state)
 {
     static const char *const files[] = {"manifest.json",
@@ -414,7 +415,7 @@ static void a_damaged_format_is_damage(void **state)
     }
 }
 
-/* Of a step that cannot be looked at for want of descriptors nothing is known; it may be the latest. */
+/* A step that cannot be looked at for lack of descriptors is not known; it may be the latest. */
 static void without_descriptors_nothing_is_known(void **state)
 {
     struct hsp_err err = {0};

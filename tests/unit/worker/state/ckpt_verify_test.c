@@ -1,4 +1,4 @@
-/* hspmd-worker --verify-checkpoint, as a function. */
+/* Tests hspmd-worker --verify-checkpoint, as a function. */
 #include <stdio.h>
 
 #include "proto/layout/box.h"

@@ -1,4 +1,4 @@
-/* The folder of a job's final model: that of another job of its name is kept under another name. */
+/* Tests the folder of a final model: that of another job of the name is kept under another name. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +17,8 @@ static struct hsp_ckpt_info us(uint32_t job, uint64_t cluster)
     return (struct hsp_ckpt_info){.job_id = job, .whose.cluster = {1, cluster}};
 }
 
-/* Opens it for @job of cluster {1, @cluster}; the name that the one before has now, "" none was. */
+/* Opens the folder for @job of cluster {1, @cluster}; returns the new name of the one before, ""
+ * none. */
 static const char *open_for(const char *dir, uint32_t job, uint64_t cluster)
 {
     static char aside[HSP_CKPT_NAME];
@@ -29,7 +30,7 @@ static const char *open_for(const char *dir, uint32_t job, uint64_t cluster)
     return aside;
 }
 
-/* The model of @job, @job NULL: of a version that did not say it. */
+/* Writes the model of @job; NULL: of a version that does not name the job. */
 static void write_model(const char *dir, const char *job, float x)
 {
     char path[4300];
@@ -64,7 +65,7 @@ static void anothers_is_kept_under_another_name(void **state)
     struct hsp_err err = {0};
     (void)state;
     assert_string_equal(open_for(dir, 3, 10), "");
-    assert_string_equal(open_for(dir, 4, 10), ""); /* without a model it is nobody's */
+    assert_string_equal(open_for(dir, 4, 10), ""); /* a folder without a model has no owner */
     write_model(dir, "3", 1);
     assert_string_equal(open_for(dir, 3, 10), "");
     assert_string_equal(open_for(dir, 4, 10), "final.job-3");
@@ -86,7 +87,7 @@ static void anothers_is_kept_under_another_name(void **state)
     free(dir);
 }
 
-/* Whose it is is not known: it stays, and nothing is written. */
+/* The owner of the folder is not known: it stays, and nothing is written. */
 static void without_descriptors_it_stays(void **state)
 {
     char *dir = hsp_test_tmpdir(), aside[HSP_CKPT_NAME];

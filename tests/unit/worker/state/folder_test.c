@@ -1,5 +1,5 @@
-/* Folders and the files in them: names that are no files, folders that cannot be read to their end,
- * folders that a crash of the host must not take away. */
+/* Tests folders and the files in them: names that are no files, folders that cannot be read to
+ * their end, folders that a crash of the host must not take away. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +80,7 @@ static bool count(void *ctx, const char *name)
     return true;
 }
 
-/* Steps or segments behind the place of the error would count as deleted. */
+/* If the error counted as the end, steps or segments behind it would count as deleted. */
 static void an_error_is_no_end(void **state)
 {
     struct hsp_err err = {0};

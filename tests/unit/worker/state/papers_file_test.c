@@ -1,5 +1,5 @@
-/* Papers of jobs beside their segments: whole or not at all, read when they are what was written, gone with the last
- * segment of their job. */
+/* Tests the papers of jobs beside their segments: papers are replaced whole or not at all, damage
+ * is found when they are read, and they go with the last segment of their job. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void put(const char *dir, uint32_t job, struct hsp_whose whose, uint64_t 
     hsp_buf_fini(&b);
 }
 
-/* Until the next call. */
+/* The path of @name in @dir, valid until the next call. */
 static const char *at(const char *dir, const char *name)
 {
     static char path[PATH_MAX];
@@ -110,7 +110,8 @@ static void scan_one(const char *dir, struct hsp_m_kept *ret, char name[HSP_NAME
     free(k);
 }
 
-/* Segments say whose they were when they were made, papers whose the job is since it was adopted. */
+/* Segments name the owner at the time when they were made, papers the owner since the job was
+ * adopted. */
 static void a_scan_tells_what_papers_say(void **state)
 {
     const char *dir = *state;
@@ -130,8 +131,7 @@ static void a_scan_tells_what_papers_say(void **state)
     scan_one(dir, &k, name);
     assert_true(hsp_digest_equal(k.cluster, made.cluster) && k.generation == later.generation);
     assert_false(k.papers_damaged);
-    cut_file(at(dir, "job-7.papers"),
-             20); /* as if there were none, but for the word that they are there */
+    cut_file(at(dir, "job-7.papers"), 20); /* as without papers, but papers are reported */
     scan_one(dir, &k, name);
     assert_true(hsp_digest_equal(k.cluster, made.cluster) && k.generation == 5 && k.epoch == 0);
     assert_true(k.papers_damaged);
@@ -140,7 +140,8 @@ static void a_scan_tells_what_papers_say(void **state)
     assert_false(k.papers_damaged);
 }
 
-/* At the word of the agent, which writes them: not by the one that deletes the last segment. */
+/* The agent, which writes papers, deletes them; the process that deletes the last segment does
+ * not. */
 static void they_go_behind_the_last_segment(void **state)
 {
     const char *dir = *state;
@@ -166,7 +167,8 @@ static void they_go_behind_the_last_segment(void **state)
     assert_true(has(dir, "job-8.papers"));
 }
 
-/* Of a job whose epoch was only prepared; and of a writer that died. */
+/* The agent deletes the papers of a job whose epoch was only prepared, and of a writer that
+ * died. */
 static void an_agent_that_begins_tidies(void **state)
 {
     const char *dir = *state;
@@ -185,7 +187,8 @@ static void an_agent_that_begins_tidies(void **state)
     assert_true(has(dir, "incarnation"));
 }
 
-/* They are no files of ours: nothing is known from them, nothing is deleted, and the agent begins. */
+/* Folders with such names are no files of ours: nothing is known from them, nothing is deleted, and
+ * the agent begins. */
 static void folders_in_the_place_of_files_are_passed_over(void **state)
 {
     static const char *const names[] = {"job-1+9+9+e9+s0.seg", "job-1+9+9+e9+s0.tmp",
@@ -205,7 +208,7 @@ static void folders_in_the_place_of_files_are_passed_over(void **state)
     scan_one(dir, &k, name);
     assert_int_equal(k.job, 7);
     assert_ok(hsp_segname_scan(dir, &held, &n, &err), &err);
-    assert_int_equal(n, 0); /* it is not sealed */
+    assert_int_equal(n, 0); /* the segment is not sealed */
     free(held);
     assert_ok(hsp_segname_tidy(dir, &damaged, &n, copy, &err), &err);
     assert_int_equal(n, 0);

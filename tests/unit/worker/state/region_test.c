@@ -1,3 +1,4 @@
+/* Tests walks, copies, cuts and hashes of regions of dense arrays. */
 #include "proto/base/element_hash.h"
 #include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
@@ -55,7 +56,8 @@ static void runs_are_as_long_as_can_be(void **state)
     assert_false(hsp_walk_next(&w, &at, &index));
 }
 
-/* As a message a box is what a copy of it would be; only what is not at one distance is none. */
+/* A box as a message has the bytes of its copy; only a box whose runs are not at one distance is no
+ * message. */
 static void a_box_is_a_message_where_its_runs_are_even(void **state)
 {
     (void)state;
@@ -110,7 +112,7 @@ static uint64_t hash_of(enum hsp_dtype t, uint32_t tensor, uint8_t kind, const i
     return hsp_box_hash(&id, box, box, data);
 }
 
-/* What a backend is to make of a call: the terms of all its elements. */
+/* The result that a backend must return for a call: the sum of the terms of its elements. */
 static uint64_t hash_by_definition(const struct hsp_hash_call *c)
 {
     uint64_t sum = 0;
@@ -187,7 +189,7 @@ static void strided_parts_have_the_hash_of_dense_ones(void **state)
     }
 }
 
-/* More than is copied at once. */
+/* The run is longer than the block that is copied at once. */
 static void a_long_run_has_the_same_hash_when_it_is_copied(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* safetensors: what is written is read back; every malformed header is refused with its reason. */
+/* Tests safetensors: written data are read back; every malformed header is refused with its
+ * reason. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -75,7 +76,7 @@ static void test_written_tensors_read_back(void **state)
     assert_null(hsp_st_close(rd));
 }
 
-/* So that a full disk shows before anything has been brought together for it. */
+/* Room is reserved so that a full disk shows before the data are gathered. */
 static void test_room_is_reserved_at_once(void **state)
 {
     (void)state;
@@ -238,7 +239,7 @@ static uint8_t *write_summed(void)
     return data;
 }
 
-/* Where a bit is damaged, whoever reads something of the part it is in is told, and nobody else. */
+/* A damaged bit is reported to each reader of its part, and to no other reader. */
 static void test_damage_is_found_where_it_is_read(void **state)
 {
     (void)state;
@@ -288,7 +289,7 @@ static void put_byte(uint64_t at, char byte)
     assert_int_equal(close(fd), 0);
 }
 
-/* A sum that is damaged itself, and one that is none. */
+/* One sum is damaged itself, another text is no sum. */
 static void test_sums_belong_to_the_tensors(void **state)
 {
     (void)state;
@@ -350,7 +351,7 @@ static struct hsp_st_writer *begin_in(const struct hsp_folder *in, struct hsp_st
     return w;
 }
 
-/* Of two writers of one file in a folder the later one has it, whatever the earlier one does. */
+/* Of two writers of one file in a folder the later one wins, also when the earlier one goes on. */
 static void test_a_later_writer_is_not_disturbed(void **state)
 {
     static const float theirs[4] = {1, 2, 3, 4}, ours[4] = {5, 6, 7, 8};

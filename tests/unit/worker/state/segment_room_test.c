@@ -1,4 +1,4 @@
-/* Room for segments: taken in pieces, given up between two of them, and awaited. */
+/* Tests room for segments: taken in pieces, given up between two of them, and awaited. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -41,8 +41,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static int no_room;              /* what posix_fallocate answers instead; 0: what it finds */
-static bool full_now;            /* it answers ENOSPC until frees_slowly is false */
+static int no_room;              /* a false answer of posix_fallocate; 0: its own answer */
+static bool full_now;            /* posix_fallocate answers ENOSPC until frees_slowly is false */
 static atomic_bool frees_slowly; /* until this is false no file without a name is closed */
 static bool takes_none;          /* neither posix_fallocate nor madvise does anything; */
 static unsigned pieces;          /* their calls, */
@@ -140,7 +140,8 @@ int __wrap_munmap(void *at, size_t bytes)
     return __real_munmap(at, bytes);
 }
 
-/* Nor does it wait until the pages that it has mapped are unmapped. Who lacks room does. */
+/* An executor that gives up does not wait until its pages are unmapped. One that lacks room
+ * does. */
 static void what_is_given_up_is_unmapped_behind_it(void **state)
 {
     struct hsp_state_segment *s;
@@ -182,7 +183,7 @@ static void a_segment_that_is_there_is_mapped_in_pieces(void **state)
 }
 
 static atomic_uint n_freeing; /* files without a name that are being closed, so far */
-static bool is_full;          /* the file system, as it says */
+static bool is_full;          /* the file system claims to be full */
 
 int __wrap_close(int fd);
 int __real_close(int fd);
@@ -208,7 +209,7 @@ int __wrap_fstatvfs(int fd, struct statvfs *ret)
     return rc;
 }
 
-/* A folder that is full has room where spares lie. */
+/* A full folder gets room when its spares are deleted. */
 static void spares_make_room(void **state)
 {
     struct hsp_state_segment *s, *next;
@@ -258,7 +259,8 @@ static bool frees_at_last(void *left)
     return false;
 }
 
-/* A segment of 64 MiB is deleted: its name is gone, its memory is not free before frees_slowly is false. */
+/* Deletes a segment of 64 MiB: its name is gone, its memory is not free before frees_slowly is
+ * false. */
 static void delete_slowly(const char *dir)
 {
     struct hsp_state_segment *s;
@@ -277,7 +279,7 @@ static void delete_slowly(const char *dir)
     }
 }
 
-/* Two executors look for room at the same time, which is enough for one: the other waits, too. */
+/* Two executors look for the same room, which is enough for one: the other waits, too. */
 static void room_that_another_has_taken_is_waited_for(void **state)
 {
     struct hsp_state_segment *s;
@@ -296,8 +298,8 @@ static void room_that_another_has_taken_is_waited_for(void **state)
     hsp_segment_close(s);
 }
 
-/* An executor that trains does not wait until tens of GiB are free. One that wants that room does, and
- * can give up. */
+/* An executor that trains does not wait until tens of GiB are free. An executor that wants that
+ * room does, and can give up. */
 static void memory_goes_behind_its_name(void **state)
 {
     struct hsp_state_segment *s;

@@ -1,3 +1,4 @@
+/* Tests segments: made, opened, sealed, verified, reused as spares, and filled from others. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -76,7 +77,7 @@ static int64_t wrong(const struct hsp_state_segment *s, uint64_t version)
     return n;
 }
 
-/* Two boxes of one tensor and kind. */
+/* The segment has two boxes of one tensor and kind. */
 static void a_part_is_found_in_its_row(void **state)
 {
     struct hsp_segment_key k = key_of(77, 0);
@@ -127,7 +128,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Of a program that knew of no clusters: job-4+0+0+e7+s0.seg, version 9. What is not here is zero. */
+/* Reads a segment of a program that knew of no clusters: job-4+0+0+e7+s0.seg, version 9. All fields
+ * not set here are zero. */
 static void a_segment_of_the_first_format_is_read(void **state)
 {
     static const struct {
@@ -265,8 +267,8 @@ static void creation_is_refused(void **state)
     assert_status(hsp_segment_open(*state, &k, false, &s, &err), HSP_ENOENT);
 }
 
-/* The seal word of an open segment, too: damage is no reason to take it for unsealed. Found also by
- * who has it mapped. */
+/* A damaged seal word of an open segment is noticed, too: damage is no reason to take it for
+ * unsealed. A process that has the segment mapped also notices it. */
 static void a_damaged_seal_word_is_noticed(void **state)
 {
     struct hsp_segment_key k = key_of(2, 0);
@@ -346,8 +348,8 @@ static void a_file_under_another_name_is_refused(void **state)
     assert_status(hsp_segment_open(*state, &other, false, &s, &err), HSP_EINVAL);
 }
 
-/* A writer is killed at any moment: what is sealed afterwards is whole, and one of the two slots is
- * the newest stable version. */
+/* A writer is killed at any moment. Any version sealed afterwards is whole, and one of the two
+ * slots has the newest stable version. */
 static void killed_writers_leave_whole_versions(void **state)
 {
     struct hsp_segment_key k[2] = {key_of(8, 0), key_of(8, 1)};
@@ -414,7 +416,8 @@ static void killed_writers_leave_whole_versions(void **state)
     assert_true(unsealed > 0); /* else the test did not kill in the middle of a write */
 }
 
-/* Who scans while a writer seals sees versions or none, never damage: what is damaged is deleted. */
+/* A scan while a writer seals shows versions or none, never damage, since damaged segments are
+ * deleted. */
 static void a_writer_at_work_is_no_damage(void **state)
 {
     struct hsp_segment_key k = key_of(8, 0);
@@ -476,7 +479,8 @@ static void a_name_says_whose_it_is(void **state)
     }
 }
 
-/* Rows of many slabs and of one, by several threads: exactly those are found in which a bit is wrong. */
+/* Rows of many slabs and of one slab, by several threads: exactly the rows with a wrong bit are
+ * found. */
 static void damaged_rows_are_found(void **state)
 {
     enum { LARGE = 3 * 1024 * 1024, ROWS = 4 };
@@ -523,7 +527,7 @@ static void damaged_rows_are_found(void **state)
         }
         *at ^= 16;
     }
-    struct hsp_verify *v; /* given up, nothing is said to be whole that was not looked at */
+    struct hsp_verify *v; /* given up: no row counts as whole that was not hashed */
     assert_ok(hsp_verify_begin(what, ROWS, 1, &v, &err), &err);
     hsp_verify_stop(v);
     hsp_verify_end(v, &n);
@@ -561,8 +565,7 @@ static void scanning_and_removing(void **state)
     flip_bit(file_of(*state, &k2), 4100, 3);
     assert_ok(hsp_segment_scan(*state, &info, &n, &err), &err);
     assert_int_equal(n, 5);
-    assert_int_equal(access(path, F_OK),
-                     0); /* its creator may be at work, however long that takes */
+    assert_int_equal(access(path, F_OK), 0); /* its creator may be at work for long */
     assert_string_equal(info[0].key.job, "gpt-2");
     assert_true(info[1].version == HSP_NO_VERSION && info[1].key.epoch == 1);
     assert_int_equal(info[2].status, HSP_EDIGEST);
@@ -579,7 +582,7 @@ static void scanning_and_removing(void **state)
     assert_status(hsp_segment_scan("/nonexistent", &info, &n, &err), HSP_ENOENT);
 }
 
-/* "Nothing is here" would be believed, and the state given up. */
+/* An empty list would be believed, and the state given up. */
 static void without_descriptors_nothing_is_known(void **state)
 {
     struct hsp_segment_key k = key_of(3, 1);
@@ -660,7 +663,7 @@ static void filling_a_new_layout(void **state)
             }
         }
         assert_int_equal(missing + usable, hsp_box_empty(&r[0].box) ? 0 : hsp_box_count(&r[0].box));
-        assert_int_equal(other, 4); /* a kind nobody has */
+        assert_int_equal(other, 4); /* a kind that no source has */
         free(gap);
         hsp_segment_close(target);
         for (size_t i = 0; i < n; i++) {
@@ -669,8 +672,8 @@ static void filling_a_new_layout(void **state)
     }
 }
 
-/* Its file goes on under another name, shorter. Nothing of it is a source in between: it is unsealed
- * before it is renamed, and no scan lists it. */
+/* The file of the spare goes on under another name, shorter. In between it is no source: it is
+ * unsealed before it is renamed, and no scan lists it. */
 static void a_spare_becomes_a_segment(void **state)
 {
     const char *dir = *state;
@@ -740,7 +743,7 @@ static void a_spare_is_not_cut_into_its_table(void **state)
     hsp_segment_close(s);
 }
 
-/* It is its executor's while that has locked it, and anybody's else. */
+/* A spare belongs to its executor while that has locked it; else any process may cut it. */
 static void a_spare_is_cut_unless_it_is_locked(void **state)
 {
     const char *dir = *state;
@@ -753,7 +756,7 @@ static void a_spare_is_cut_unless_it_is_locked(void **state)
     struct stat sb;
     assert_true(hsp_segment_make_spare(dir, s, spare));
     (void)snprintf(making, sizeof making, "%s/gpt+node-1+0+e8+s0.tmp", dir);
-    int fd = open(making, O_CREAT | O_RDWR | O_CLOEXEC, 0600); /* one in the making */
+    int fd = open(making, O_CREAT | O_RDWR | O_CLOEXEC, 0600); /* a segment in the making */
     assert_true(fd >= 0 && ftruncate(fd, 8192) == 0 && close(fd) == 0);
     assert_int_equal(stat(spare, &sb), 0);
     const struct hsp_segment_file f = {sb.st_dev, sb.st_ino};
@@ -767,7 +770,8 @@ static void a_spare_is_cut_unless_it_is_locked(void **state)
     assert_int_equal(hsp_spare_lock(spare, &f, 1), -1); /* another file */
     hsp_spare_cut(dir);
     assert_int_equal(access(spare, F_OK), -1);
-    for (size_t i = 0; i < hsp_segment_bytes(s); i++) { /* of who still has it mapped */
+    for (size_t i = 0; i < hsp_segment_bytes(s);
+         i++) { /* in the mapping that its executor still has */
         assert_int_equal(((const uint8_t *)hsp_segment_map(s))[i], 0);
     }
     assert_int_equal(access(making, F_OK), 0);

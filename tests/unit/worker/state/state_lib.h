@@ -1,4 +1,5 @@
-/* Shared by the tests of worker/state: random boxes and tensors whose elements say who they are. */
+/* Makes random boxes, and tensors whose elements tell their place, for the tests of
+ * worker/state. */
 #ifndef HSP_STATE_LIB_H
 #define HSP_STATE_LIB_H
 #include "tests/lib/testlib.h"
@@ -7,7 +8,7 @@
 /* Cuts @box at random into at most @max disjoint boxes that cover it; returns their number. */
 size_t random_cuts(const struct hsp_box *box, size_t max, const char *name, uint64_t seed,
                    struct hsp_box *ret);
-/* Some box inside @box, perhaps empty. */
+/* A random box inside @box, perhaps empty. */
 struct hsp_box random_inside(const struct hsp_box *box, const char *name, uint64_t seed);
 
 /* Value of element @index (flat, in the whole tensor) of (tensor, kind) at @version. */
@@ -20,14 +21,14 @@ int64_t wrong_in_box(enum hsp_dtype t, uint32_t tensor, uint8_t kind, uint64_t v
                      const int64_t *full, const struct hsp_box *region, const struct hsp_box *held,
                      const void *data);
 
-/* What readdir does in the tests of worker/state (folder_test.c). */
-extern int names_left;          /* that it gives before it fails with EIO; -1: it does not fail */
-extern const char *hidden_name; /* that it passes over; NULL: none */
+/* Control readdir in the tests of worker/state (folder_test.c). */
+extern int names_left; /* names that readdir gives before it fails with EIO; -1: it does not fail */
+extern const char *hidden_name;     /* a name that readdir passes over; NULL: none */
 extern void (*at_folder_end)(void); /* called at the end of a folder; NULL: nothing */
 
-/* What openat and fsync do (ckpt_found_test.c, folder_test.c). */
+/* Control openat and fsync (ckpt_found_test.c, folder_test.c). */
 extern void (*at_open)(const char *name); /* called before a name is opened; NULL: nothing */
-extern int syncs_left; /* of the folder sync_in, before one of it fails with EIO; -1: none does */
+extern int syncs_left; /* syncs of folder sync_in before one fails with EIO; -1: none fails */
 extern const char *sync_in;
 
 /* Leaves only @n descriptors to open; again as many as before. */
