@@ -42,12 +42,13 @@ cuda_device = \
   worker/backend/cuda/cuda_progress.c worker/backend/cuda/cuda_progress.h \
   worker/backend/cuda/cuda_queue.c worker/backend/cuda/cuda_queue.h \
   worker/backend/cuda/cuda_replay.c worker/backend/cuda/cuda_replay.h
-# What else is C and knows CUDA's headers.
+# Further C files that include headers of CUDA.
 cuda_host = \
   worker/backend/cuda/cuda_gemm.c worker/backend/cuda/cuda_gemm.h \
   worker/backend/cuda/op_table.c
 EXTRA_DIST += $(cuda_kernels) $(cuda_headers) $(cuda_device) $(cuda_host) \
-  worker/backend/cuda/README.md worker/backend/cuda/HOST.md
+  worker/backend/cuda/README.md worker/backend/cuda/HOST.md worker/backend/cuda/DECISIONS.md \
+  worker/backend/cuda/FIGURES.md worker/backend/cuda/REVIEW.md
 
 AM_V_FAKE = $(am__v_FAKE_@AM_V@)
 am__v_FAKE_ = $(am__v_FAKE_@AM_DEFAULT_V@)
@@ -58,8 +59,8 @@ am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
 am__v_NVCC_0 = @echo "  NVCC    " $@;
 am__v_NVCC_1 =
 
-# The plugin is a program that is shared and found beside the others. It brings what it uses of other rooms with it, and shows
-# one symbol.
+# The plugin is a shared program, found beside the others. The sources of other rooms that it uses
+# are compiled into it, and it shows one symbol.
 if HAVE_CUDA
 hspmdlibdir = $(pkglibdir)
 hspmdlib_PROGRAMS = hspmd-cuda.so
@@ -76,7 +77,8 @@ hspmd_cuda_so_LDFLAGS = $(AM_LDFLAGS) -shared -Wl,-z,defs -L$(CUDA_HOME)/lib64 \
 hspmd_cuda_so_LDADD = $(cuda_kernels:.cu=.nv.o) -lcublasLt -lcudart_static -lstdc++ -ldl -lrt \
   $(MATH_LIBS)
 NV_OBJECTS = $(cuda_kernels:.cu=.nv.o)
-# Ranks that have the same parts update them alike, on a GPU of whatever kind and on a CPU: no contraction of a*b+c.
+# Ranks that have the same parts update them alike, on GPUs of any kind and on a CPU: no contraction
+# of a*b+c.
 worker/backend/cuda/update.nv.o: NV_EXACT = -fmad=false
 $(NV_OBJECTS): %.nv.o: $(top_srcdir)/%.cu
 	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(CUDA_GENCODE) -std=c++17 $(NVCCFLAGS) $(NV_EXACT) $(NVCC_WARN) \
