@@ -72,7 +72,7 @@ static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
         return;
     }
     uint32_t id = hsp_ci_job_number(c);
-    if (id >= HSP_MAX_FOREIGN) { /* nobody could adopt it */
+    if (id >= HSP_MAX_FOREIGN) { /* nobody could adopt the job */
         reply(c, a, HSP_ELIMIT, 0,
               "no number is left for a new job: they end at 2147483646; begin a new cluster with "
               "an empty state_dir");
@@ -180,7 +180,7 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     reply(c, a, HSP_OK, 0, hsp_ci_say_drained(c, n));
 }
 
-/* Also for a node that has not joined yet: an administrator may name those that will. */
+/* Also for a node that has not joined yet: an administrator may name a node before it joins. */
 static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     bool on = a->verb == HSP_ADMIN_ALLOW;
@@ -212,8 +212,8 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
     reply(c, a, HSP_OK, 0, remark);
 }
 
-/* A node that says there is a newer coordinator is believed no more: it cannot prove who it is, and
- * is dead. All others say hello again, and have their time for it. */
+/* A node that says there is a newer coordinator is believed no more: it cannot prove its identity,
+ * and is dead. All other nodes say hello again, and have their time for it. */
 static void disbelieve(struct hsp_cluster *c, struct hsp_cluster_node *n)
 {
     n->secret = n->before = (struct hsp_digest){0, 0};
@@ -304,7 +304,7 @@ static const char *still_stopping(struct hsp_cluster *c, const struct hsp_job *j
                          j->name, list[0] != '\0' ? " on " : "", list, verb);
 }
 
-/* A job that is held since an older store was put back has not ended, says an administrator. */
+/* An administrator says that a job, held since an older store was put back, has not ended. */
 static void believe(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     if (a->has_step) {
@@ -353,7 +353,7 @@ static const char *diverged(struct hsp_cluster *c, const struct hsp_admin_event 
                                what);
 }
 
-/* What @j has learnt from failures does not count any more. */
+/* The lessons of @j from failures do not count any more. */
 static void begin_again(struct hsp_cluster *c, struct hsp_job *j, bool kept)
 {
     hsp_ci_ckpt_try_anew(j);

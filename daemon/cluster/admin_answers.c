@@ -98,7 +98,7 @@ const char *hsp_ci_say_forgotten(struct hsp_cluster *c, const struct hsp_job *j)
 
 /* ---- nodes ---- */
 
-/* It has room for copies, as far as is known. */
+/* @n has a device that keeps copies, as far as is known. */
 static bool has_keepers(const struct hsp_cluster_node *n)
 {
     bool any = false;

@@ -1,4 +1,4 @@
-/* What an administrator is told will come of a command. Each text is a remark behind "JOB is
+/* Tells administrators the consequences of a command. Each text is a remark behind "JOB is
  * cancelled" and the like, "" where there is nothing to say; it lives in the arena of the step.
  *
  * Example: `cancel mist` of a job that runs and has checkpoints of steps 20 and 40 answers "mist is
@@ -14,10 +14,10 @@ const char *hsp_ci_say_cancelled(struct hsp_cluster *c, const struct hsp_job *j,
  * asked for, NULL: not so; the cuts that it had until then. */
 const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, bool kept,
                                const struct hsp_ckpt_cuts *named);
-/* @j has new bounds: when they count, and what it waits for where they ask for more
- * than there is. */
+/* @j has new bounds: when they count, and the devices that it waits for where the bounds ask for
+ * more than there are. */
 const char *hsp_ci_say_scaled(struct hsp_cluster *c, const struct hsp_job *j);
-/* @j is about to be forgotten: which it was, and what goes with it. */
+/* @j is about to be forgotten: which job it was, and the state that goes with it. */
 const char *hsp_ci_say_forgotten(struct hsp_cluster *c, const struct hsp_job *j);
 /* @n may keep copies. */
 const char *hsp_ci_say_allowed(struct hsp_cluster *c, const struct hsp_cluster_node *n);

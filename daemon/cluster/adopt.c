@@ -87,8 +87,8 @@ static uint64_t end_of_numbers(const struct hsp_papers *p)
     return (last + 1) * HSP_GENERATION_NUMBERS;
 }
 
-/* Numbers of @j, the job of @p, that are beyond what a coordinator gives; NULL: none is. Taken
- * over, they would leave none for what comes after. */
+/* Numbers of @j, the job of @p, beyond those that a coordinator gives; NULL: none is. Taken over,
+ * such numbers would leave none for later epochs and layouts. */
 static const char *beyond(const struct hsp_job *j, const struct hsp_papers *p)
 {
     uint64_t end = end_of_numbers(p);
@@ -100,7 +100,7 @@ static const char *beyond(const struct hsp_job *j, const struct hsp_papers *p)
                         : NULL;
 }
 
-/* What was loaded is one job with a layout, as a coordinator makes them. */
+/* The loaded rows are one job with a layout, as a coordinator makes them. */
 static bool makes_sense(const struct hsp_cluster *l, const struct hsp_papers *p)
 {
     const struct hsp_job *j = l->n_jobs == 1 ? l->jobs[0] : NULL;
@@ -154,7 +154,7 @@ static bool same_plan(const struct hsp_job_plan *a, const struct hsp_adopted_pla
     return same;
 }
 
-/* What @t and @plan do not tell as @j does; NULL: nothing. */
+/* Names the fact that @t and @plan tell otherwise than @j; NULL: none. */
 static const char *other_than(const struct hsp_job *j, const struct hsp_job_terms *t, uint32_t n,
                               const struct hsp_adopted_plan *plan)
 {
@@ -190,7 +190,7 @@ enum hsp_status hsp_ci_papers_fit(const struct hsp_cluster *c, const struct hsp_
     return st;
 }
 
-/* ---- what speaks against it ---- */
+/* ---- reasons against an adoption ---- */
 
 static const char *too_far(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
@@ -210,8 +210,8 @@ static const char *too_far(struct hsp_cluster *c, const struct hsp_admin_event *
                                a->papers->job, g);
 }
 
-/* What is said of a job that is on record here: its agents may have been taken over by an hspmdd
- * with another folder, by mistake, and have gone on there. */
+/* The hint for a job that is on record here: an hspmdd with another folder may have taken over its
+ * agents by mistake, and the job has gone on there. */
 static const char *where_else(struct hsp_cluster *c, const struct hsp_papers *p, bool ours)
 {
     return ours ? ""
@@ -384,7 +384,8 @@ static void move_devices(struct hsp_job *j, const uint32_t *to)
             hsp_device_id d = p->info.keeper[k];
             p->info.keeper[k] = HSP_DEVICE(to[HSP_DEVICE_NODE(d)], HSP_DEVICE_INDEX(d));
         }
-        /* It may have begun behind the papers. Its members of that time are not known. */
+        /* An epoch with this layout may have begun after the papers were made. Its members are not
+         * known. */
         p->started = true;
         p->since = 0;
         free(p->holder);
@@ -480,8 +481,8 @@ static void take_job(struct hsp_cluster *c, struct hsp_cluster *l, const struct 
     hsp_ci_store_job(c, j);
 }
 
-/* Members that keep @j have said hello before it was adopted: they are told whose it is, and asked
- * what they hold. */
+/* Members that keep @j have said hello before it was adopted: each is told the cluster of @j, and
+ * is asked for the pieces that it holds. */
 static void ask_members(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_papers_round r = {.from = j->from};
@@ -510,7 +511,7 @@ const char *hsp_ci_adopt(struct hsp_cluster *c, const struct hsp_admin_event *a,
     const char *why = too_far(c, a);
     why = why != NULL ? why : taken(c, p, l->jobs[0]->name);
     if (why == NULL && !a->force && (why = missing(c, l, p)) != NULL) {
-        *ret_status = HSP_ENODEV; /* they may come */
+        *ret_status = HSP_ENODEV; /* the nodes may come */
     }
     why = why != NULL ? why : no_room(c, l, p);
     if (why == NULL) {

@@ -28,8 +28,8 @@ enum hsp_status hsp_ci_papers_fit(const struct hsp_cluster *c, const struct hsp_
                                   const struct hsp_job_terms *t, uint32_t n,
                                   const struct hsp_adopted_plan *plan, struct hsp_err *err);
 
-/* ADOPT @a. NULL: done. Else nothing has changed, and the text says what is wrong and what to do;
- * *ret_status says of which kind it is; HSP_ENODEV: nodes are not here, and may come. */
+/* ADOPT @a. NULL: done. Else nothing has changed, and the text names the fault and its remedy;
+ * *ret_status is the kind of the fault; HSP_ENODEV: nodes are not here, and may come. */
 const char *hsp_ci_adopt(struct hsp_cluster *c, const struct hsp_admin_event *a,
                          enum hsp_status *ret_status);
 

@@ -18,15 +18,15 @@ static bool has_state(const struct hsp_job *j)
 struct cand {
     hsp_device_id device;
     uint32_t holder; /* job of its lease, 0 none */
-    uint32_t target; /* job that gets it, 0 none yet */
+    uint32_t target; /* job that gets the device, 0 none yet */
     bool ending;     /* its lease is of a job that is over */
-    bool ends;       /* what it does for a job, perhaps for another one */
+    bool ends;       /* the device ends its work for a job, perhaps for another one */
 };
 
 struct alloc {
     const struct hsp_cluster *c;
     uint32_t n;
-    struct cand *cand; /* by device, ascending: all that anybody may use */
+    struct cand *cand; /* by device, ascending: all devices that any job may use */
 };
 
 bool hsp_ci_up_soon(const struct hsp_cluster *c, hsp_device_id d)
@@ -62,7 +62,7 @@ static bool gather(struct hsp_cluster *c, struct alloc *a)
 static bool usable(const struct alloc *a, const struct hsp_job *j, const struct cand *k)
 {
     if (hsp_ci_in_doubt(j) && k->holder != j->id) {
-        return false; /* it may not run at all (doubt.h) */
+        return false; /* the job may not run at all (doubt.h) */
     }
     if (k->ends && hsp_ci_ends_other(hsp_ci_device(a->c, k->device), j->id)) {
         return false;
@@ -160,7 +160,8 @@ static void share_out(struct alloc *a, const struct hsp_job *self, const struct 
             got[i] += take(a, o, o->max - got[i], 2, true);
         }
         if (got[i] != 0 && o == self && o->state != HSP_JOB_FINISHING && got[i] < o->max) {
-            got[i] += take(a, o, o->max - got[i], 1, false); /* of those, it asks again */
+            /* the job asks again for declined devices */
+            got[i] += take(a, o, o->max - got[i], 1, false);
         }
     }
 }
@@ -230,8 +231,8 @@ static const char *who_has_them(struct hsp_cluster *c, const struct hsp_job *j)
     return named > 0 ? hsp_ci_printf(c, " (%s)", who) : "";
 }
 
-/* Devices that @j could use, were they not too few: no share is given then. *ret_due: those that
- * another job has still, and that will be given to @j or are free then. */
+/* Devices that @j could use, were they not too few: no share is given then. *ret_due: the devices
+ * among them that another job still has, and that @j gets, or that become free. */
 static uint32_t within_reach(struct hsp_cluster *c, const struct hsp_job *j, uint32_t *ret_due)
 {
     struct alloc a;
@@ -249,7 +250,7 @@ static uint32_t within_reach(struct hsp_cluster *c, const struct hsp_job *j, uin
     return n;
 }
 
-/* What becomes of those that other jobs have. */
+/* Says when the devices of other jobs become free. */
 static const char *what_next(struct hsp_cluster *c, const char *who, uint32_t due)
 {
     return who[0] == '\0' ? ""

@@ -39,11 +39,11 @@ struct search {
     struct vertex *v; /* by node, ascending */
     uint32_t n;
     uint32_t *kept; /* [n] for cut_off() */
-    uint32_t *at;   /* those with broken pairs, by place in v */
+    uint32_t *at;   /* vertices with broken pairs, by place in v */
     uint32_t n_at;
     uint64_t *apart;      /* [n_at] a bit for each of them; n_at <= EXACT */
     uint32_t left, steps; /* sets still to be looked at; vertices, to find them */
-    bool holds;           /* its state is in memory, so where it is counts */
+    bool holds;           /* the state of the job is in memory, so its place counts */
     bool found;
     struct score best;
     uint64_t best_in; /* a bit for each that is kept */
@@ -101,7 +101,7 @@ static bool list_apart(struct search *s)
     return s->n_at > 0;
 }
 
-/* ---- what a set is worth ---- */
+/* ---- the worth of a set of nodes ---- */
 
 /* A device of the job or free, on a node that reaches @node and the @n nodes @to. */
 static hsp_device_id go_between(const struct hsp_cluster *c, const struct hsp_job *j, uint32_t node,
@@ -141,7 +141,7 @@ static void cut_off(const struct search *s, uint32_t node)
     }
 }
 
-/* Marks the nodes whose state cannot be had. */
+/* Marks the nodes whose state cannot be reached. */
 static void mark_cut_off(const struct search *s)
 {
     for (uint32_t i = 0; i < s->j->n_marks; i++) {
@@ -303,8 +303,9 @@ static bool leave_out(struct hsp_cluster *c, struct hsp_job *j, const hsp_device
     return any;
 }
 
-/* What runs keeps out what it cannot reach, also when it is about to leave: a source. Whether
- * devices of that node are free just now does not count: other jobs may have them (allocate.c). */
+/* A member of the running epoch keeps out the nodes that it cannot reach, also when the member is
+ * about to leave: it is a source then. A device of such a node need not be free: other jobs may
+ * have it (allocate.c). */
 static void leave_out_joiners(struct hsp_cluster *c, struct hsp_job *j)
 {
     for (uint32_t i = 0; hsp_ci_job_runs(j) && i < c->n_pairs; i++) {

@@ -25,16 +25,16 @@
 #define HSP_APART_H
 #include "daemon/cluster/cluster_state.h"
 
-/* hsp_ci_available without the nodes that are left out. They are marked: their state counts as
- * reachable or not (hsp_ci_reachable). */
+/* hsp_ci_available without the nodes that are left out. Those nodes are marked: their state counts
+ * as reachable or not (hsp_ci_reachable). */
 uint32_t hsp_ci_usable(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id **ret);
 /* "; n2 is left out, as ..." of the last choice, in the arena of the step; "": none is. */
 const char *hsp_ci_apart_why(struct hsp_cluster *c, const struct hsp_job *j);
 /* True when nodes of the attempt of @j that must reach each other cannot; *ret_why: which, in the
  * arena of the step. A slow pair that the running epoch has does not count. */
 bool hsp_ci_attempt_apart(struct hsp_cluster *c, const struct hsp_job *j, const char **ret_why);
-/* The same of members and keepers of the epoch of @j that runs: what connects them may still work,
- * but all of them are peers of each switch, so that there can be none. */
+/* The same of members and keepers of the epoch of @j that runs. Their connections may still work,
+ * but all of them are peers of each switch, so that no switch is possible. */
 bool hsp_ci_members_apart(struct hsp_cluster *c, const struct hsp_job *j, const char **ret_why);
 /* Before the sources of @e, of layout @info, are fixed: state of nodes that cannot reach all of its
  * members is not asked for where the others have all. Returns the number of devices in *ret, in the

@@ -37,7 +37,7 @@ static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, st
     return p;
 }
 
-/* What unfinished checkpoints are called is a matter of all who write into the same folder. */
+/* All nodes that write into one folder must use the same names for unfinished checkpoints. */
 static bool old_name(const struct hsp_cluster *c, const struct hsp_job *j)
 {
     bool old = false;
@@ -130,7 +130,7 @@ static struct hsp_links links_of(const struct hsp_cl_epoch *e)
     return (struct hsp_links){n.shm / 2, n.local / 2, n.tls / 2, n.tcp / 2};
 }
 
-/* Who is to hold what from now on: only they are believed to have it. */
+/* Notes the holder of each piece from now on: only these nodes are believed to have the pieces. */
 static void note_holders(struct hsp_cluster *c, struct hsp_job_plan *p,
                          const struct hsp_cl_epoch *e)
 {
@@ -142,7 +142,7 @@ static void note_holders(struct hsp_cluster *c, struct hsp_job_plan *p,
     c->failed = c->failed || p->holder == NULL;
 }
 
-/* What was stable beyond the version that the attempt goes on from is made again. */
+/* Versions beyond the one that the attempt goes on from are made again, also stable ones. */
 static void go_back(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->att.mode != HSP_MODE_RECOVER || j->att.step >= j->stable) {
@@ -152,12 +152,13 @@ static void go_back(struct hsp_cluster *c, struct hsp_job *j)
     j->stable = j->att.step;
 }
 
-/* What was given up of the layout that @e goes on from was never voted for by who leaves it in a
- * switch: only a loss leaves what nobody has compared. */
+/* Notes the version of which @e makes its first one, after a loss alone. Every rank that leaves a
+ * layout by a switch has voted for the version; a loss may leave a version that no vote has
+ * compared. */
 static void note_made_of(struct hsp_job_plan *p, const struct hsp_cl_epoch *e)
 {
     if (e->mode == HSP_MODE_RECOVER && e->from_plan == e->plan) {
-        return; /* its versions were made of what they were made of before */
+        return; /* its versions come from the same version as before */
     }
     bool recovers = e->mode == HSP_MODE_RECOVER;
     p->from_plan = recovers ? e->from_plan : 0;
@@ -179,7 +180,7 @@ static void go(struct hsp_cluster *c, struct hsp_job *j)
     }
     p->started = true;
     p->epoch = e->epoch;
-    p->void_from = UINT64_MAX;   /* every READY says that what was given up is deleted there */
+    p->void_from = UINT64_MAX;   /* every READY says that the versions given up are deleted there */
     p->damaged = p->awaited = 0; /* later versions than the first one are made again */
     note_made_of(p, e);
     note_holders(c, p, e);
@@ -211,11 +212,11 @@ static void send_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_epoch_p
     p->go_sent = true;
 }
 
-/* Peer @d keeps the attempt from going on. */
+/* Peer @d holds the attempt up. */
 static void missed(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, const char *why)
 {
     if (hsp_ci_refuse_keeper(c, j, d, why)) {
-        hsp_ci_attempt_refused(c, j, why); /* the job can do without */
+        hsp_ci_attempt_refused(c, j, why); /* the job can do without the keeper */
     } else {
         hsp_ci_attempt_fail(c, j, why);
     }

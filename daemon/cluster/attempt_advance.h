@@ -16,8 +16,8 @@
 #define HSP_ATTEMPT_ADVANCE_H
 #include "daemon/cluster/cluster_state.h"
 
-/* Sends what the attempt of @j still needs, ends it when its time is over, promotes it when all
- * have started. */
+/* Sends the messages that the attempt of @j still needs. Ends the attempt when its time is over,
+ * promotes it when all peers have started. */
 void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j);
 
 #endif

@@ -18,7 +18,7 @@
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 
-/* Is @h part of what epoch @e goes on from? */
+/* Is @h a piece of the version that epoch @e goes on from? */
 static bool is_source(const struct hsp_cluster *c, const struct hsp_job *j,
                       const struct hsp_cl_epoch *e, const struct hsp_state_piece *h)
 {
@@ -60,8 +60,7 @@ static uint32_t source_devices(struct hsp_cluster *c, struct hsp_job *j,
     return n;
 }
 
-/* Where the state can be had: fixed here until the last PREPARE is sent, also when nodes come and
- * go. */
+/* Fixes the sources of the state until the last PREPARE is sent, also when nodes come and go. */
 static bool fix_sources(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_cl_epoch *e)
 {
     e->sources = calloc((size_t)j->n_held + j->cur.n_ranks + 1, sizeof(*e->sources));

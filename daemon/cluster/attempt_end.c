@@ -23,7 +23,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
 {
     enum hsp_epoch_mode mode = j->att.mode;
     if (mode == HSP_MODE_SWITCH && j->unwritten == j->cur.epoch) {
-        j->problem[0] = '\0'; /* of a node that tries no more */
+        j->problem[0] = '\0'; /* the trouble is of a node that tries no more */
     }
     hsp_ci_switches_anew(j);
     hsp_ci_epoch_over(j, &j->cur);
@@ -37,11 +37,12 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_ckpt_began(j);
     j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;
     if (j->suspend_from > j->cur.step) {
-        j->suspend_from = j->cur.step; /* what was behind is lost: the next checkpoint is of here */
+        /* the steps behind are lost: the next checkpoint is of this step */
+        j->suspend_from = j->cur.step;
     }
     j->suspend_unheard = false;
     hsp_ci_watch_begin(c, j);
-    j->n_held = 0; /* what it was is spent; SEALED says what there is next time */
+    j->n_held = 0; /* the pieces are used up; SEALED lists those of the next time */
     j->reached = 0;
     j->state_deadline_ms = 0;
     hsp_ci_ckpt_try_anew(j);
@@ -49,7 +50,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     j->reason[0] = '\0';
     hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
     hsp_ci_store_job(c, j);
-    for (uint32_t i = 0; i < j->n_leases; i++) { /* one that was a source may be none now */
+    for (uint32_t i = 0; i < j->n_leases; i++) { /* a former source may be none now */
         hsp_ci_look_node(c, hsp_ci_node(c, j->leases[i]));
     }
 }
@@ -70,7 +71,8 @@ static void give_back(struct hsp_cluster *c, const struct hsp_job *j, hsp_device
 
 void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j)
 {
-    for (uint32_t k = j->n_leases; k-- > 0;) { /* backwards: what is let go leaves the list */
+    /* backwards: a lease that is given up leaves the list */
+    for (uint32_t k = j->n_leases; k-- > 0;) {
         hsp_device_id d = j->leases[k];
         if (hsp_ci_device(c, d)->ask != HSP_ASK_NONE) {
             continue;
@@ -119,7 +121,7 @@ static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *w
     }
     bool was_switch = j->state == HSP_JOB_SWITCHING;
     hsp_ci_epoch_over(j, e);
-    hsp_ci_disk_forget(j); /* who said hello meanwhile may have a newer checkpoint */
+    hsp_ci_disk_forget(j); /* a node that said hello meanwhile may have a newer checkpoint */
     const struct hsp_job_plan *p = hsp_ci_plan(j, plan);
     if (p != NULL && !p->started) {
         hsp_ci_drop_plan(c, j, plan);

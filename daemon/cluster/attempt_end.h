@@ -14,9 +14,9 @@
  *
  * A job whose switch failed trains on. The switch is no failure of the job, which ends by 31
  * failures without a new stable version. So switches that fail, or are refused, have a count and a
- * growing pause of their own: 0, 1, 2, 4 s, up to 64 s. The count ends when one succeeds, and with a
- * loss. For all jobs it ends with a command of an administrator, and when a node comes, or a node or
- * device is to go: then there is something new to be done, which may be urgent. */
+ * growing pause of their own: 0, 1, 2, 4 s, up to 64 s. The count ends when one succeeds, and with
+ * a loss. For all jobs it ends with a command of an administrator, and when a node comes, or a node
+ * or device is to go: then there is something new to be done, which may be urgent. */
 #ifndef HSP_ATTEMPT_END_H
 #define HSP_ATTEMPT_END_H
 #include "daemon/cluster/cluster_state.h"

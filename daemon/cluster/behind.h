@@ -8,12 +8,12 @@
  * it, and nothing is planned on its devices.
  *
  * A job that is not adopted is such a record too: a member keeps it, and it is of a cluster of
- * which other jobs were adopted. That says nothing about this store, so each HELLO of a member
- * counts.
- * Example: job mist was adopted; nodes a and b, which it names, keep a failed job div of the same
- * cluster as well. Both join and run mist. div is shown with their names, and stays as it is. A
- * device that runs such a job is left to it; one that only keeps its state works. A node that mist
- * does not name and that keeps div is foreign: nobody has said that it belongs here. */
+ * which other jobs were adopted. Such a job says nothing about this store, so each HELLO of a
+ * member counts. Example: job mist was adopted; nodes a and b, which it names, keep a failed job
+ * div of the same cluster as well. Both join and run mist. div is shown with their names, and stays
+ * as it is. A device that runs such a job is left to it; one that only keeps its state works. A
+ * node that mist does not name and that keeps div is foreign: nobody has said that it belongs
+ * here. */
 #ifndef HSP_BEHIND_H
 #define HSP_BEHIND_H
 #include "daemon/cluster/cluster_state.h"
@@ -36,8 +36,8 @@ bool hsp_ci_knows_more(const struct hsp_cluster *c, const struct hsp_cluster_nod
 /* Takes in the evidence of HELLO @m of member @n, before the rest of the HELLO is believed. */
 void hsp_ci_take_evidence(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                           const struct hsp_m_hello *m);
-/* Notes whether node @at, which says hello, keeps state of @j, if @j is BEHIND. @k is what it keeps
- * of that number, NULL: nothing. */
+/* Notes whether node @at, which says hello, keeps state of @j, if @j is BEHIND. @k is the state
+ * that it keeps under that number, NULL: none. */
 void hsp_ci_behind_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
                          const struct hsp_m_kept *k);
 /* Forgets jobs that are not on record and that no node keeps any more. */

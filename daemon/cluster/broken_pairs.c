@@ -290,7 +290,7 @@ bool hsp_ci_pair_probed(struct hsp_cluster *c, uint32_t a, uint32_t b, double ra
     p->probed_ms = c->now_ms;
     if (p->broken) {
         try_mend(c, p, rate, planned, why);
-        return false; /* that it may be used again is seen to anyway */
+        return false; /* a mended pair comes back into use anyway */
     }
     return why == NULL && rate > 0 && take_rate(c, p, rate, planned);
 }

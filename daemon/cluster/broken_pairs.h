@@ -10,9 +10,10 @@
  * packets pass. So is one that falls silent once and holds up a job once (progress.h) within a
  * minute, in either order. An outage of 3.2 s does both at once, and counts as one silence.
  *
- * A pair through which too little comes (progress.h) is broken, too. It is mended when its rate,
- * measured again (link_probe.h), is half of what plans reckon with or more. Calls that are answered
- * say nothing of it. Where planning finds that a job cannot do without it, it is *borne*.
+ * A pair through which too little comes (progress.h) is broken, too. Such a pair is mended when its
+ * rate, measured again (link_probe.h), is at least half of the rate that plans reckon with.
+ * Answered calls say nothing of the rate. Where planning finds that a job cannot do without the
+ * pair, it is *borne*.
  *
  * A pair that is only slower than plans reckon with, but by which votes pass, is *slow*: measured
  * anew, planned with (struct hsp_slow_link), and measured again every minute.
@@ -38,10 +39,10 @@ void hsp_ci_pair_suspect(struct hsp_cluster *c, const struct hsp_job *j, uint64_
 void hsp_ci_pair_deaf(struct hsp_cluster *c, uint32_t a, uint32_t b, const char *why);
 /* All calls between them were answered. */
 void hsp_ci_pair_answered(struct hsp_cluster *c, uint32_t a, uint32_t b);
-/* They could not be measured: a pair that is suspected counts as broken. */
+/* The two could not be measured: a pair that is suspected counts as broken. */
 void hsp_ci_pair_unmeasured(struct hsp_cluster *c, uint32_t a, uint32_t b);
-/* All ranks of a job wait for the connection of the two since a period. True: it has fallen silent
- * in the minute before. */
+/* For a whole period all ranks of a job wait for the connection of the two. True: the connection
+ * has fallen silent in the minute before. */
 bool hsp_ci_pair_stalled(struct hsp_cluster *c, uint32_t a, uint32_t b);
 /* Too little comes through between them, as @why says: the pair is broken until its rate is that of
  * plans again. False: it is borne, as no job could do without it. */
@@ -56,8 +57,9 @@ void hsp_ci_pair_doubt(struct hsp_cluster *c, uint32_t a, uint32_t b);
 double hsp_ci_pair_rate(const struct hsp_cluster *c, uint32_t a, uint32_t b);
 /* Takes the next pair whose rate is to be measured. False: none. */
 bool hsp_ci_pair_to_probe(struct hsp_cluster *c, uint32_t *ret_a, uint32_t *ret_b);
-/* It has @rate bytes a second, where plans reckon with @planned for any two nodes. @why: nothing
- * was measured; NULL. True: plans are to be made with another rate than before. */
+/* The pair has @rate bytes a second, where plans reckon with @planned for any two nodes. @why: the
+ * reason why nothing was measured; NULL: it was. True: plans are to be made with another rate than
+ * before. */
 bool hsp_ci_pair_probed(struct hsp_cluster *c, uint32_t a, uint32_t b, double rate, double planned,
                         const char *why);
 /* Forgets the pairs of @node. */

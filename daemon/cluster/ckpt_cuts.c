@@ -1,6 +1,6 @@
 #include "daemon/cluster/ckpt_cuts.h"
 
-/* The first has `from` 0 or HSP_CUT_MORE: whatever has another one stands behind one of its
+/* The first has `from` 0 or HSP_CUT_MORE: a cut with another `from` stands behind one of its
  * step. */
 static void merge_oldest(struct hsp_m_cut *cut, uint32_t n)
 {
@@ -12,9 +12,9 @@ static void merge_oldest(struct hsp_m_cut *cut, uint32_t n)
     }
 }
 
-/* The cuts when they leave out, merged, what is gone on from: three that leave out all
- * that @cut does, and let that count. Returns their number. @cut has HSP_MSG_CUTS of
- * them, whose steps ascend. */
+/* Makes the cuts where they would, merged, leave out the checkpoint that the job goes on from:
+ * three cuts that leave out all that @cut does, but for that checkpoint. Returns their number. @cut
+ * has HSP_MSG_CUTS cuts, whose steps ascend. */
 static uint32_t all_but(struct hsp_m_cut *cut, uint64_t epoch, uint64_t step, uint64_t written_in)
 {
     const uint64_t lowest = cut[0].step;
@@ -32,7 +32,7 @@ void hsp_ci_cuts_add(struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step, uin
         cut[n] = h->cut[n];
         n++;
     }
-    if (n < h->n && h->cut[n].step < step) { /* it was given up, and is not any more */
+    if (n < h->n && h->cut[n].step < step) { /* the checkpoint was given up, and is not any more */
         const uint64_t at = h->cut[n].step;  /* @written_in may have begun behind that */
         cut[n++] = (struct hsp_m_cut){HSP_CUT_MORE, written_in, at};
         cut[n++] = (struct hsp_m_cut){written_in + 1, epoch, at};
@@ -49,7 +49,7 @@ void hsp_ci_cuts_add(struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step, uin
     }
 }
 
-/* The same for what the disk tells (ckpt_which.h): @line has been gone on from since, by
+/* Adds the cuts that the disk shows (ckpt_which.h). Since then the job has gone on from @line, by
  * its newest epoch. */
 static void add_line(struct hsp_ckpt_cuts *h, const struct hsp_ckpt_cuts *line)
 {

@@ -1,10 +1,10 @@
-/* The cuts of a job: where it has left its history to go on from an older checkpoint, so that a
- * checkpoint given up never counts again (proto/wire/ckpt_cut.h).
+/* Keeps the cuts of a job, the places where it has left its history to go on from an older
+ * checkpoint, so that a checkpoint given up never counts again (proto/wire/ckpt_cut.h).
  *
  * Example: epoch 1 wrote 40, 53 and 60, and an administrator chose 40. The cut is {0, 3, 40}. Epoch
  * 3 wrote 60, and after a loss epoch 5 went on from it: {0, 3, 40}, {0, 5, 60}. The 53 of epoch 1
  * stays left out. Then an administrator chooses that 53: it counts, and of the other epochs only
- * what is not behind 40: {1, 1, 40}, {2, 7, 40}, {0, 7, 53}.
+ * checkpoints up to 40: {1, 1, 40}, {2, 7, 40}, {0, 7, 53}.
  *
  * Metrics count by the same cuts (hsp_cuts_allow_metrics), but for those that may leave out more
  * than was given up and say so by `from` 1: the one that several have become, and the first of such

@@ -21,7 +21,7 @@
 #define MOST_TOLD 16u    /* of them in a message */
 #define HELLO_MS  30000u /* HELLOs begin looks anew for so long; the next one is finished */
 
-/* ---- what is on disk ---- */
+/* ---- the checkpoints on disk ---- */
 
 bool hsp_ci_ckpt_may_have(const struct hsp_job *j)
 {
@@ -34,7 +34,7 @@ bool hsp_ci_ckpt_may_have(const struct hsp_job *j)
 
 /* ---- the answer ---- */
 
-/* How long a checkpoint that is on record, or one who cannot look, is waited for. */
+/* The end of the wait for a checkpoint that is on record, or for a node that cannot look. */
 static hsp_msec deadline(const struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->ckpt_deadline_ms == 0) {
@@ -49,7 +49,7 @@ static bool waits(const struct hsp_job *j)
     return j->ckpt_deadline_ms != 0 || j->tries.until_ms != 0;
 }
 
-/* When to look again for what is waited for, at first often. Until then nothing is known. */
+/* Sets the time of the next look at the disks, at first soon. Until then nothing is known. */
 static void look_later(const struct hsp_cluster *c, struct hsp_job *j)
 {
     bool late = c->now_ms >= deadline(c, j);
@@ -84,7 +84,7 @@ static bool had_begun(struct hsp_cluster *c, struct hsp_job *j)
     if (hsp_ci_ckpt_may_have(j) || j->begun != 0 || j->anew) {
         return false;
     }
-    j->ran_unknown = true; /* who is not here is waited for, too */
+    j->ran_unknown = true; /* nodes that are not here are waited for, too */
     hsp_ci_disk_forget(j);
     hsp_ci_store_job(c, j);
     return true;
@@ -104,7 +104,7 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
         struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_FIND_CKPTS);
         a->job = j->id;
         a->ticket = j->look_ticket;
-        if (!waits(j)) { /* else its reason says what it waits for */
+        if (!waits(j)) { /* else its reason names the nodes that it waits for */
             hsp_str_printf(j->reason, sizeof(j->reason), "looking which checkpoints are on disk");
         }
     }
@@ -135,7 +135,7 @@ void hsp_ci_ckpt_hello(const struct hsp_cluster *c, struct hsp_job *j)
     const bool looks = j->look_ticket != 0; /* and has not asked it */
     const hsp_msec since = j->look_since_ms;
     if (j->looked || (looks && c->now_ms < since + HELLO_MS)) {
-        hsp_ci_disk_forget(j); /* it may have a newer checkpoint than those that were seen */
+        hsp_ci_disk_forget(j); /* the node may have a newer checkpoint than those that were seen */
         j->look_since_ms = looks ? since : 0;
     }
     if (!looks && c->now_ms >= j->ckpt_deadline_ms) { /* its path may not be mounted yet */
@@ -145,7 +145,8 @@ void hsp_ci_ckpt_hello(const struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* What is seen, with what is on record where a node that may have that cannot be asked. */
+/* Takes the checkpoints that nodes see, and those on record where a node that may have them cannot
+ * be asked. */
 static bool take_seen(struct hsp_job *j, const struct hsp_ckpts_event *ev)
 {
     const size_t most = (size_t)ev->n + HSP_OLDER_CKPTS + 1;
@@ -179,7 +180,7 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
         return; /* later, if at all */
     }
     if (ev->begun && had_begun(c, j)) {
-        return; /* it is asked again at once */
+        return; /* the question is asked again at once */
     }
     see_epochs(c, j, ev->seen, ev->n + ev->n_others);
     j->looked = true;
@@ -199,7 +200,7 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
     }
     bool may_see = j->lack == HSP_LACK_LOOK || j->lack == HSP_LACK_AWAY;
     if (may_see && hsp_ci_ckpt_best(j) == NULL &&
-        hsp_ci_ckpt_may_have(j)) { /* those that could not look */
+        hsp_ci_ckpt_may_have(j)) { /* the nodes that could not look */
         nobody_knows(c, j, ev->why);
     }
 }
@@ -235,7 +236,8 @@ static const char *how_to_take(struct hsp_cluster *c, const struct hsp_job *j,
                          j->name, j->name, (unsigned long long)other->step);
 }
 
-/* One of the step of @k or a later one, seen or on record, is of a line that was given up. */
+/* Tells of a checkpoint at the step of @k or later, seen or on record, of a line that was given
+ * up. */
 static void told_left_out(struct hsp_cluster *c, const struct hsp_job *j,
                           const struct hsp_ckpt_kept *k)
 {
@@ -266,7 +268,7 @@ static const char *who_may_have(struct hsp_cluster *c, const struct hsp_job *j)
                   : hsp_ci_printf(c, ", as %s may, which %s not here", list, n > 1 ? "are" : "is");
 }
 
-/* @gone is on record and on no node that is here. True: it is passed over. */
+/* @gone is on record and on no node that is here. True: it is passed over from now on. */
 static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *gone,
                       const struct hsp_ckpt_kept *best)
 {
@@ -322,8 +324,8 @@ static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
     return true;
 }
 
-/* Tells who could not look, as the job begins with @best; NULL: at step 0. The nodes are asked anew
- * with each HELLO: the same answer is not told again. */
+/* Tells which nodes could not look, as the job begins with @best; NULL: at step 0. The nodes are
+ * asked anew with each HELLO: the same answer is not told again. */
 static void tell_unseen(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *best)
 {
     enum hsp_severity severity = j->looked_whole ? HSP_SEV_NOTICE : HSP_SEV_WARN;
@@ -369,9 +371,9 @@ static void begin_new(struct hsp_job *j)
     j->origin_ckpt = (struct hsp_ckpt_mark){0};
 }
 
-/* What nodes see is not on record, and members have refused it: all the same it may be what there
- * is of @j. It is tried again when there is no other for state_wait, and then after twice, four
- * times that, and so on. */
+/* Nodes see a checkpoint that is not on record, and members have refused it: all the same it may be
+ * the only one of @j. The checkpoint is tried again when there is no other for state_wait, and then
+ * after twice, four times that, and so on. */
 static void waits_for_word(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_ckpt_tries *t = &j->tries;
@@ -423,7 +425,7 @@ bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
         return false;
     }
     if (!j->looked) {
-        return true; /* it has none */
+        return true; /* the job has no checkpoint */
     }
     const struct hsp_ckpt_kept *best = hsp_ci_ckpt_best(j);
     bool one_gone = one_is_gone(j, best, &gone);
@@ -461,7 +463,7 @@ static void go_back(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
     hsp_ci_ckpt_begin_at(j, to->step, &to->mark);
 }
 
-/* @it was found, and is not what it seemed to be: what is on record counts, as before. */
+/* @it was found on disk, and members refused it: the checkpoints on record count, as before. */
 static void forget_found(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *it,
                          const char *why)
 {
@@ -532,7 +534,7 @@ void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct 
         hsp_ci_ckpt_give_up(c, j, it.step, why);
         return;
     }
-    j->failures = 0; /* it is time that bounds these attempts */
+    j->failures = 0; /* time bounds these attempts, no count */
     hsp_ci_job_loss(c, j, why);
     j->lost_from = lost_from;
     if (over && found) {
@@ -601,7 +603,7 @@ static const char *refuse(struct hsp_cluster *c, const struct hsp_job *j,
         a->reason != NULL ? a->reason : "");
 }
 
-/* Nothing of what was trained counts from now on, wherever it is. */
+/* Nothing that was trained counts from now on, on whichever node it is. */
 static void begin_anew(const struct hsp_cluster *c, struct hsp_job *j)
 {
     begin_new(j);

@@ -5,16 +5,16 @@
  * disk that went). So the shell asks nodes (FIND_CKPTS) and answers with CKPTS. Some nodes
  * *matter*: those that have run the job, as its row says (`ran`, which stays over cancel and
  * resume), with those that have leases or layouts of it, or that vouch for it. All nodes matter
- * where it is not known who has run the job (`ran_unknown`: the row is older than form 15 or is
- * another store's, papers). A checkpoint that another node names counts where it is the one on
- * record, or, on a shared path, where no node that matters sees the folder. Otherwise an event
- * names it, --from can take it, and new epochs are above its epoch. A failure of another node does
- * not hold the job up.
+ * where it is not known which nodes have run the job (`ran_unknown`: the row is older than form 15,
+ * or is of another store, or stood in papers). A checkpoint that another node names counts where it
+ * is the one on record, or, on a shared path, where no node that matters sees the folder. Otherwise
+ * an event names it, --from can take it, and new epochs are above its epoch. A failure of another
+ * node does not hold the job up.
  *
  *   all that matter have looked      the newest step of the history is taken
  *   one could not look, could not    asked again for state_wait. Then the newest one that is seen
- *   read a step, has run the job     is taken, and ckpt.not_seen names who could not look. None is
- *   and has not its file, or is      seen: the job waits, it does not begin at step 0
+ *   read a step, has run the job     is taken, and ckpt.not_seen names those nodes. None is seen:
+ *   and has not its file, or is      the job waits, it does not begin at step 0
  *   too old to be asked (14)
  *   one is not connected             the same, without the wait: it was waited for with the state
  *                                    of the job, or all that it may have is on record. With the
@@ -43,16 +43,16 @@
  * If the refused one was found on disk, the job goes on as if it was not there (ckpt.not_used), and
  * others that are found later are not tried that long. If there is no other, a job that has begun
  * waits: the refused one may be all there is of it, on a disk that fails for a while, or on a node
- * whose devices others have. Those that were refused are tried once more after state_wait, and
- * again each time that the wait has doubled. A false claim holds up no job so: another checkpoint
+ * whose devices other jobs have. Refused checkpoints are tried once more after state_wait, and
+ * again each time that the wait has doubled. So a false claim holds up no job: another checkpoint
  * that comes meanwhile is taken.
  *
  * If the refused one is on record, the job goes back in the same time (ckpt.fallback) to the next
  * older one on record or on disk; without one the job fails. Example: 60 is on record, its node is
  * away, and another node says that it has 60, with another content. The job waits for the 60 on
- * record. Then it tries the other, which nobody can open. It waits for the first one again, and
- * takes it when its node comes. A checkpoint on record counts as seen where a node that matters is
- * too old to be asked: a member that then finds nothing refuses its PREPARE.
+ * record. Then the job tries the other, which nobody can open. In the end the job waits for the
+ * first one again, and takes it when its node comes. A checkpoint on record counts as seen where a
+ * node that matters is too old to be asked: a member that then finds nothing refuses its PREPARE.
  *
  * Invariant: knowledge of the disk is forgotten with each loss and each begin, and when a node that
  * may have a checkpoint comes back before an attempt is begun. Then a look under way is begun anew,
@@ -65,7 +65,7 @@
 /* False: @j has never begun, or not since step 0 was chosen, or committed nothing, nor was it
  * adopted: it has no checkpoint. */
 bool hsp_ci_ckpt_may_have(const struct hsp_job *j);
-/* Whether it is known what is on disk, or @j has never written anything. Else asks for it. */
+/* Whether the checkpoints on disk are known, or @j has never written any. Else asks for them. */
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j);
 /* A node that may have a checkpoint of @j says hello, before an attempt is begun. */
 void hsp_ci_ckpt_hello(const struct hsp_cluster *c, struct hsp_job *j);

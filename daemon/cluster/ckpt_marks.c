@@ -10,7 +10,7 @@
 #include "daemon/cluster/standing.h"
 #include "proto/base/str.h"
 
-/* Leaves the @keep newest of the older ones. */
+/* Leaves the @keep newest of the older checkpoints on record. */
 static void keep_newest(struct hsp_job *j, uint32_t keep)
 {
     if (j->n_older > keep) {
@@ -19,7 +19,7 @@ static void keep_newest(struct hsp_job *j, uint32_t keep)
     }
 }
 
-/* Those of @step and above are not older. */
+/* Drops the older checkpoints of @step and above: they are not older. */
 static void drop_from(struct hsp_job *j, uint64_t step)
 {
     while (j->n_older > 0 && j->older[j->n_older - 1].step >= step) {
@@ -46,7 +46,8 @@ void hsp_ci_ckpt_only(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_ma
     hsp_ci_ckpt_record(j, step, mark);
 }
 
-/* Epoch @epoch begins at the origin, and what the cuts leave out leaves the record. */
+/* Epoch @epoch begins at the origin, and the checkpoints that the cuts leave out leave the
+ * record. */
 static void begins(struct hsp_job *j, uint64_t epoch)
 {
     uint32_t n = 0;

@@ -11,7 +11,7 @@ const struct hsp_ckpt_kept *hsp_ci_ckpt_recorded(const struct hsp_job *j, uint32
     return i < j->n_older ? &j->older[i] : i == j->n_older && j->has_ckpt ? newest : NULL;
 }
 
-/* As far as is known without a look. */
+/* Whether @k counts by the cuts on record, without those that the disk shows. */
 static bool allowed(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
 {
     return k->step <= j->steps && hsp_ci_cuts_allow(j, k);
@@ -67,8 +67,8 @@ static const struct hsp_ckpt_kept *any_one(const struct hsp_job *j, uint32_t i,
     return i < j->n_disk ? &j->disk[i] : hsp_ci_ckpt_recorded(j, i - j->n_disk, newest);
 }
 
-/* Where the newest epoch before @after that shows anything below its step has written first.
- * False: none does. */
+/* Finds the first checkpoint of the newest epoch before @after that shows one below the step of
+ * @after. False: no epoch does. */
 static bool first_of(const struct hsp_job *j, const struct hsp_m_cut *after, struct hsp_m_cut *ret)
 {
     struct hsp_m_cut it = {0};
@@ -86,7 +86,7 @@ static bool first_of(const struct hsp_job *j, const struct hsp_m_cut *after, str
     return it.epoch != 0;
 }
 
-/* Whether @cut leaves out any that counts otherwise. */
+/* Whether @cut leaves out any checkpoint that counts otherwise. */
 static bool leaves_out(const struct hsp_job *j, const struct hsp_m_cut *cut)
 {
     struct hsp_ckpt_kept newest;

@@ -2,11 +2,11 @@
  * chooses the best.
  *
  * The content of a checkpoint on record is known, and another content of its step does not take its
- * place. A checkpoint that is found on disk alone is the word of some agent. It is put on record
- * when an epoch has begun with it, which proves it, and not before. Where members have refused one
- * for as long as they may (ckpt_look.h), it is passed over until the job has begun or is resumed,
- * or there is no other for long; with HSP_CKPT_TRIES of them, all that are found are. A job that
- * has begun does not begin at step 0 for that.
+ * place. A checkpoint that is found on disk alone is the word of some agent. Such a checkpoint is
+ * put on record when an epoch has begun with it, which proves it, and not before. Where members
+ * have refused one for as long as they may (ckpt_look.h), it is passed over until the job has begun
+ * or is resumed, or there is no other for long; with HSP_CKPT_TRIES of them, all that are found
+ * are. A job that has begun does not begin at step 0 for that.
  *
  * Example: 20 and 40 are on record, nodes see 40, another content of 40, and 50: 50 is taken. Its
  * members find no such checkpoint: 40 is taken, with the content on record.
@@ -40,10 +40,11 @@ const struct hsp_ckpt_mark *hsp_ci_ckpt_mark_of(const struct hsp_job *j, uint64_
 bool hsp_ci_ckpt_meant(const struct hsp_ckpt_mark *mark, const struct hsp_ckpt_kept *k);
 /* @k is not on record. */
 bool hsp_ci_ckpt_is_found(const struct hsp_job *j, const struct hsp_ckpt_kept *k);
-/* Sets what the checkpoints on disk tell of the line of @j; after each look, and when
- * one was refused. */
+/* Sets the cuts that the checkpoints on disk show for the line of @j; after each look, and when one
+ * was refused. */
 void hsp_ci_ckpt_line(struct hsp_job *j);
-/* The newest one of step @step or above that is left out by that alone. False: there is none. */
+/* The newest checkpoint of step @step or above that the line of @j alone leaves out. False:
+ * none. */
 bool hsp_ci_ckpt_left_out(const struct hsp_job *j, uint64_t step, struct hsp_ckpt_kept *ret);
 /* Whether @a is to be taken rather than @b: newer, then the one on record, then written later. */
 bool hsp_ci_ckpt_better(const struct hsp_job *j, const struct hsp_ckpt_kept *a,
@@ -57,12 +58,12 @@ bool hsp_ci_ckpt_is_on_disk(const struct hsp_job *j, const struct hsp_ckpt_kept 
 bool hsp_ci_ckpt_missing(const struct hsp_job *j, uint64_t below, struct hsp_ckpt_kept *ret);
 /* The newest step of the history of @j that is on record or on disk. False: there is none. */
 bool hsp_ci_ckpt_newest(const struct hsp_job *j, uint64_t *ret);
-/* What @j goes on from where its origin was refused: the best on disk, or a newer one on record of
- * a step below. False: there is none. */
+/* The checkpoint that @j goes on from where its origin was refused: the best on disk, or a newer
+ * one on record of a step below. False: there is none. */
 bool hsp_ci_ckpt_next(const struct hsp_job *j, struct hsp_ckpt_kept *ret);
 /* @k is passed over from now on. */
 void hsp_ci_ckpt_note_refused(struct hsp_job *j, const struct hsp_ckpt_kept *k);
-/* Those that were refused so far are not passed over any more, but it stays known that some
+/* Checkpoints that were refused so far are not passed over any more, but it stays known that some
  * were. */
 void hsp_ci_ckpt_forgive(struct hsp_job *j);
 

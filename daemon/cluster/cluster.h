@@ -1,8 +1,9 @@
 /* Declares the events, actions and contract of the coordinator, a pure machine that decides about
  * membership, jobs, leases and epochs (decisions D8-D10). Its functions are in cluster_step.h.
  *
- * Role:      hspmdd's shell feeds it events and performs the actions it returns; tests/sim does the
- *            same under virtual time. It never sees a socket, a plan's content or a program.
+ * Role:      hspmdd's shell feeds the machine events and performs the actions it returns; tests/sim
+ *            does the same under virtual time. The machine never sees a socket, a plan's content or
+ *            a program.
  * Purity:    pure: time and everything else arrive in events.
  * Threads:   confined to the loop thread.
  * Ownership: an event is borrowed for the call. Actions and all they point to are valid until the
@@ -17,10 +18,10 @@
  *       start reloads, the clock of the events stands.
  *  (W2) A plan is computed on the snapshot of START_PLAN; PLAN_DONE names its ticket. Every
  *       ticket is answered once, unless CANCEL_PLAN named it.
- *  (W3) KEEP_PLAN(job, plan, ticket) makes the result of that ticket durable under (job,
- *       plan), replacing what stood there, until DROP_PLAN(job, plan) or the end of the job.
- *       Results not kept may be forgotten. COPY_PLAN(job, plan, from) does the same with what is
- *       kept under (job, from).
+ *  (W3) KEEP_PLAN(job, plan, ticket) makes the result of that ticket durable under (job, plan), in
+ *       the place of an earlier result, until DROP_PLAN(job, plan) or the end of the job. Results
+ *       not kept may be forgotten. COPY_PLAN(job, plan, from) does the same with the result kept
+ *       under (job, from).
  *  (W4) SEND on a connection that has closed is dropped silently. CONN_CLOSED follows every
  *       CLOSE.
  *  (W5) The rows last stored are given to hsp_cluster_load before the first event.
@@ -29,8 +30,8 @@
  *  (W7) TICK comes behind the messages that have arrived by then: only TICK finds nodes silent.
  *  (W8) TRACE and TRACED are between the shell and the agents of a running epoch: the core only
  *       hears from which node they come.
- *  (W9) PAPERS is sent with a blob of the rows given and of what the shell itself keeps of the job
- *       and of its plans that are kept by then. Papers that are too large are not sent.
+ *  (W9) PAPERS is sent with a blob of the rows given and of the shell's own rows of the job and of
+ *       its plans that are kept by then. Papers that are too large are not sent.
  *
  * Invariants (hsp_cluster_check):
  *  (I1) epochs of a job only grow and none is used twice.
@@ -94,8 +95,8 @@ struct hsp_cluster_config {
                               a sixth of it at most (worker/agent/obey.h) */
     uint32_t prepare_ms;   /* PREPARE without READY: the attempt fails */
     uint32_t up_ms;        /* how long an attempt waits for a restarting executor */
-    uint32_t
-        state_wait_ms; /* state unreachable: how long to wait for its nodes before the checkpoint */
+    /* state unreachable: how long to wait for its nodes before the checkpoint */
+    uint32_t state_wait_ms;
     uint32_t retune_ms;    /* least time between re-plans for slow devices */
     uint32_t slow_steps;   /* steps above slow_ratio, see slow.c */
     double slow_ratio;     /* measured compute share over the plan's */
@@ -103,7 +104,7 @@ struct hsp_cluster_config {
     uint32_t backoff_ms;   /* after the second failed attempt, doubled up to 5 s */
     uint32_t measures;     /* nodes that measure their links at a time, 0: none does */
     uint32_t measure_ms;   /* then it is another one's turn */
-    bool data_tls;         /* epochs begun from now on encrypt what goes by TCP */
+    bool data_tls;         /* epochs begun from now on encrypt their TCP connections */
     const char *trusted;   /* then NCCL may go between hosts there, "" or NULL nowhere; borrowed */
     uint64_t forget_s;     /* a node that has gone is forgotten after it, 0: never */
     uint32_t max_parked;   /* agents that are no members, at most HSP_MAX_PARKED (parked.h) */
@@ -117,7 +118,7 @@ struct hsp_cluster_config {
     uint32_t salt;
 };
 
-/* ---- what planning returns ---- */
+/* ---- results of planning ---- */
 
 /* Rank `holder` has the part of the state that belongs to rank `owner`: its own home (holder ==
  * owner) or the copy promised to it. Holders from n_ranks on are keepers. */
@@ -131,7 +132,7 @@ struct hsp_plan_info {
     hsp_device_id *device; /* [n_ranks], distinct, all out of the snapshot */
     uint64_t *mem_bytes;   /* [n_ranks] predicted */
     double *compute_s;     /* [n_ranks] predicted compute seconds of a step; 0: unknown */
-    /* [n_ranks] what each has in the state folder of its node: both slots, its own and copies; NULL
+    /* [n_ranks] bytes of each in the state folder of its node: both slots, its own and copies; NULL
      * or 0: unknown. Not kept in rows, so it is unknown after a start of hspmdd. */
     uint64_t *folder_bytes;
     double *speed; /* [n_ranks] of hsp_plan_request, as asked; the core fills it in */
@@ -149,12 +150,12 @@ struct hsp_plan_info {
      * the core chooses them. */
     uint32_t n_spare;    /* at most HSP_MAX_KEEPERS; pieces name holders below n_ranks + n_spare */
     uint64_t keep_bytes; /* both slots of one keeper, in the state folder of its node */
-    uint32_t n_keepers;  /* chosen, <= n_spare; 0 in what planning returns */
+    uint32_t n_keepers;  /* chosen, <= n_spare; 0 in results of planning */
     hsp_device_id keeper[HSP_MAX_KEEPERS];
 };
 
-/* A fact learnt by an attempt that failed. It ends in time (learnt.h), and when the device's node
- * joins anew. */
+/* A fact learnt by an attempt that failed. The fact ends in time (learnt.h), and when the device's
+ * node joins anew. */
 struct hsp_plan_fact {
     uint32_t kind; /* enum hsp_fact_kind */
     hsp_device_id device, peer;
@@ -167,9 +168,9 @@ struct hsp_plan_request {
     uint32_t job;
     uint64_t ticket;
     bool urgent; /* after a loss: a feasible plan at once; refined later */
-    uint64_t
-        current_plan; /* 0: none. The plan that runs or ran last, for comparison and small moves */
-    bool current_usable; /* it could go on: keep is a possible answer */
+    /* 0: none. The plan that runs or ran last, for comparison and small moves */
+    uint64_t current_plan;
+    bool current_usable; /* the job could go on: keep is a possible answer */
     const char *cause;
     uint32_t n_devices;
     hsp_device_id *devices; /* ascending: all that the job may use; it need not use all */
@@ -200,17 +201,18 @@ enum hsp_admin_verb {
     HSP_ADMIN_UNDRAIN,    /* node */
     HSP_ADMIN_ALLOW,      /* node: it may keep copies of state for others; it need not be known */
     HSP_ADMIN_REMOVE,     /* node: it has gone for good, and is forgotten */
-    HSP_ADMIN_DENY,       /* node: it may not; what it keeps moves elsewhere, as by a drain */
+    HSP_ADMIN_DENY,       /* node: it may not; the copies on it move elsewhere, as by a drain */
     HSP_ADMIN_CHECKPOINT, /* one now */
     HSP_ADMIN_RESUME,     /* a failed job from the state that its nodes keep, a suspended or
                              cancelled one from its newest checkpoint; one that is being suspended
                              goes on */
     HSP_ADMIN_FORGET,     /* an ended job: its state and its row are deleted, not its checkpoints */
     HSP_ADMIN_SUSPEND,    /* when a new checkpoint is complete; at once before the start */
-    HSP_ADMIN_ADOPT,     /* papers, force: a job that is BEHIND, or not on record, goes on from what
-                             its agents keep */
+    /* papers, force: a job that is BEHIND, or not on record, goes on from the state that its agents
+     * keep */
+    HSP_ADMIN_ADOPT,
     HSP_ADMIN_CHECK,     /* check: its REPLY comes when all is measured */
-    HSP_ADMIN_CHECK_STOP /* who asked for the check `request` has gone */
+    HSP_ADMIN_CHECK_STOP /* the administrator of the check `request` has gone */
 };
 
 struct hsp_job_terms { /* the parts of the job file the core decides with */
@@ -252,7 +254,7 @@ struct hsp_admin_event {
     uint64_t diverged_from;
     bool stopping;   /* resume: nobody was asked, as devices of the job did not stop in time */
     bool looked;     /* resume: nodes have been asked which checkpoints they see; */
-    uint32_t n_seen; /* these; reason: what could not be seen, "" nothing */
+    uint32_t n_seen; /* these; reason: the part that could not be seen, "" none */
     const struct hsp_m_seen *seen;
     const char *node, *reason;
 };
@@ -271,7 +273,8 @@ struct hsp_unreadable_event {
     const char *why;
 };
 
-/* Who of those that were asked for checkpoints could not look (ckpt_look.h): the gravest counts. */
+/* The nodes that were asked for checkpoints and could not look (ckpt_look.h): the gravest kind
+ * counts. */
 enum hsp_ckpt_lack {
     HSP_LACK_LOOK, /* a node that matters */
     HSP_LACK_AWAY, /* one that matters is not connected */
@@ -287,11 +290,11 @@ struct hsp_ckpts_event {
     uint32_t n;
     const struct hsp_m_seen *seen; /* of all nodes together, in no order */
     uint32_t n_others;             /* behind those: not believed, but new epochs are above theirs */
-    const char *why;         /* what could not be seen; "" all that were asked have answered */
+    const char *why; /* the part that could not be seen; "" all that were asked have answered */
     enum hsp_ckpt_lack lack; /* of whom, where there is a `why` */
     bool begun;              /* a node has a checkpoint of the job, or the file of its begin */
-    bool mute;           /* a node that matters cannot be asked, and may have what is on record */
-    const char *damaged; /* what is wrong with a newer one, as a node says; "" nothing */
+    bool mute; /* a node that matters cannot be asked, and may have the checkpoints on record */
+    const char *damaged; /* the fault of a newer one, as a node says; "" none */
 };
 
 struct hsp_event {
@@ -328,14 +331,13 @@ enum hsp_action_type {
     HSP_ACT_COPY_PLAN,   /* job, plan_no, from_plan */
     HSP_ACT_DROP_PLAN,   /* job, plan_no */
     /* job, ticket: which complete checkpoints of the job do nodes see? CKPTS is the answer. A later
-     * question of the same job takes the place of an earlier one, whose answer need not come. It
-     * asks for what is there and changes nothing, so it may leave before the rows in front of it
-     * (W1). */
+     * question of the same job takes the place of an earlier one, whose answer need not come. The
+     * question changes nothing, so it may leave before the rows in front of it (W1). */
     HSP_ACT_FIND_CKPTS,
     HSP_ACT_REPLY, /* request, status, job, text */
     HSP_ACT_FACT,  /* fact: one line of the events feed */
     /* msg: STEP, the record of a step, or FINISHED, in whose blob are those of all steps. The epoch
-     * is that of msg. Of a step the first record of the newest epoch stays: what is said again
+     * is that of msg. Of a step the first record of the newest epoch stays: a repeated record
      * changes nothing. */
     HSP_ACT_METRIC
 };
@@ -381,7 +383,7 @@ struct hsp_fact {     /* words of types: conf/events.schema.json */
     uint32_t job;     /* 0 none */
     const char *node; /* "" none */
     uint64_t epoch, incarnation;
-    const char *reason;                  /* what, with its numbers */
+    const char *reason;                  /* one line, with its numbers */
     const char *cause, *actor;           /* "" none */
     uint64_t step, lost_steps;           /* switch.end: first step; steps computed again; of a
                                             checkpoint its step, 0 none */

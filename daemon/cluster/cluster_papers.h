@@ -1,10 +1,10 @@
 /* Makes the papers of a job (proto/wire/papers.h), which its agents keep for a coordinator that has
  * lost its rows.
  *
- * They are rows of the store, of that one job: its terms, the layouts that may still be needed, and
- * the names of the nodes in these. The shell adds its own rows. Each node of an attempt gets them
- * before the PREPAREs. Example: job 7 runs layout 3 and prepares layout 4: rows node/0, node/1,
- * node/4, job/7, plan/7/3, plan/7/4. */
+ * Papers are rows of the store, of that one job: its terms, the layouts that may still be needed,
+ * and the names of the nodes in these. The shell adds its own rows. Each node of an attempt gets
+ * them before the PREPAREs. Example: job 7 runs layout 3 and prepares layout 4: rows node/0,
+ * node/1, node/4, job/7, plan/7/3, plan/7/4. */
 #ifndef HSP_CLUSTER_PAPERS_H
 #define HSP_CLUSTER_PAPERS_H
 #include "daemon/cluster/cluster_state.h"

@@ -1,4 +1,5 @@
-/* The state behind cluster.h: read by the shell for status and by tests, written by this room only.
+/* Holds the state of the coordinator's machine (cluster.h), so that the shell can show it in status
+ * and tests can judge it. Only this room writes it.
  *
  * Purity: pure data.
  */
@@ -27,13 +28,13 @@ enum hsp_measure { HSP_MEASURE_NONE, HSP_MEASURE_WAITS, HSP_MEASURE_TURN };
 
 enum hsp_device_ask { HSP_ASK_NONE, HSP_ASK_RELEASE, HSP_ASK_STOP };
 
-/* What is known of a device beyond its figures; few devices have one. */
+/* Notes of a device beyond its figures; few devices have one. */
 struct hsp_device_note {
     char model[HSP_MODEL_MAX + 1], uuid[HSP_UUID_MAX + 1],
         cpus[HSP_CPUS_MAX + 1]; /* "" not known */
     uint32_t sm;                /* compute capability, 10 major + minor; 0 not known */
     char why[HSP_WHY_MAX + 1];  /* of its health */
-    hsp_msec since_ms;          /* when it became so, as far as it was heard here */
+    hsp_msec since_ms;          /* when the health became so, as far as it was heard here */
     uint32_t n_told;            /* lines about it (health.c), from told_ms on */
     hsp_msec told_ms;
 };
@@ -45,16 +46,16 @@ struct hsp_node_device {
     struct hsp_m_device profile;      /* strings and lists not valid here: use the other fields */
     double gemm_part[HSP_GEMM_PARTS]; /* as in the message, 0: not known */
     enum hsp_health health;           /* from CORDON on it gets no work */
-    bool drained_told;                /* of the same */
+    bool drained_told;                /* the same: told when nothing is left on the device */
     struct hsp_device_note *note;     /* owned; NULL: nothing to say */
     uint32_t job;                     /* lease, 0: free */
-    enum hsp_device_ask ask;          /* what the lease still has to answer */
-    bool asked;                       /* and it was told, on this connection */
+    enum hsp_device_ask ask;          /* the order that the lease still has to answer */
+    bool asked;                       /* and the device was told, on this connection */
     bool leaves;                      /* not yet: it has to leave the epoch before first */
     hsp_msec let_go_ms;               /* by then it has answered, 0: not asked yet */
     uint32_t ending;                  /* job that was told to end here; 0: none (reconcile.h) */
-    bool stops;          /* by STOP: its agent forgets with it what it prepares for that job */
-    double speed;        /* observed over profile; the fastest of a job has 1 */
+    bool stops;   /* by STOP: its agent forgets the epoch that it prepares for that job, too */
+    double speed; /* observed over profile; the fastest of a job has 1 */
     hsp_msec restart_ms; /* down: when its agent starts it again */
 };
 
@@ -72,8 +73,8 @@ struct hsp_node_fault {
 
 /* A second agent under the name of a node. */
 struct hsp_namesake {
-    char peer[96];     /* where it called from last */
-    hsp_msec until_ms; /* it counts until then; 0: there was none */
+    char peer[96];     /* the address of its last call */
+    hsp_msec until_ms; /* the second agent counts until then; 0: there was none */
     hsp_msec tell_ms;  /* no event before */
 };
 
@@ -94,8 +95,8 @@ struct hsp_cluster_node {
     struct hsp_digest before; /* that its agent showed last: it may not have got the new one */
     uint64_t same_since;   /* the first incarnation in a row that each later one has proven to be */
     uint64_t gap, gap_end; /* between them, of agents that had the name meanwhile; 0: none */
-    struct hsp_node_line
-        left[HSP_NODE_LINES]; /* of agents that had the name before, newest first */
+    /* of agents that had the name before, newest first */
+    struct hsp_node_line left[HSP_NODE_LINES];
     uint64_t generation; /* of the cluster, when the node last said hello; 0 also where not known */
     uint32_t conn;       /* 0: not connected */
     uint64_t source;     /* as in struct hsp_event, of its last hello; 0: not known */
@@ -130,13 +131,14 @@ struct hsp_cluster_node {
     struct hsp_m_path *paths; /* owned: between its devices, as far as it has said */
 };
 
-/* An agent that is no member: what it keeps is not this cluster's, or is not on record here
+/* An agent that is no member: its state is not this cluster's, or is not on record here
  * (parked.h). */
 enum hsp_parked_as {
-    HSP_PARKED_FOREIGN, /* it keeps state of another cluster */
-    HSP_PARKED_AHEAD,   /* it has proven to be a node of this store, and has gone further than it */
-    /* It says that it has gone further, and has not proven to be a node of this store on which
-     * anything could run. */
+    HSP_PARKED_FOREIGN, /* the agent keeps state of another cluster */
+    /* the agent has proven to be a node of this store, and has gone further than the store */
+    HSP_PARKED_AHEAD,
+    /* The agent says that it has gone further, and has not proven to be a node of this store on
+     * which anything could run. */
     HSP_PARKED_UNPROVEN,
     HSP_PARKED_WAITS /* others are ahead for all: hspmdd does nothing (behind.h) */
 };
@@ -197,7 +199,7 @@ enum hsp_job_state {
     HSP_JOB_STARTING, /* its first epoch (or the first from a checkpoint) is being prepared */
     HSP_JOB_RUNNING,
     HSP_JOB_SWITCHING,  /* runs; the next epoch is being prepared or is armed */
-    HSP_JOB_SEALING,    /* a loss: nodes are asked what they hold */
+    HSP_JOB_SEALING,    /* a loss: nodes are asked for the pieces that they hold */
     HSP_JOB_RECOVERING, /* version known, plan or epoch in the making */
     HSP_JOB_PAUSED,     /* state kept, cannot go on now; reason says why, also while it is tried */
     HSP_JOB_FINISHING,  /* last version stable, outputs are written; where they cannot be, the next
@@ -247,15 +249,15 @@ struct hsp_cl_epoch {
     struct hsp_prepare_source *sources; /* owned: fixed with the epoch, all PREPAREs must agree */
     uint32_t n_apart;
     struct hsp_prepare_apart *apart;    /* owned: the same */
-    bool data_tls;                      /* its executors encrypt what goes by TCP */
-    char trusted[HSP_NETWORKS_MAX + 1]; /* but for what NCCL says there between hosts; "" nowhere */
+    bool data_tls;                      /* its executors encrypt their TCP connections */
+    char trusted[HSP_NETWORKS_MAX + 1]; /* but for NCCL between hosts of these networks; "" none */
     struct hsp_links links; /* of members and keepers, from GO on; 0: none, or unknown */
-    /* From PREPARING on: what all of it are able to. An attempt that has not gone ends with this
-     * process, or with an agent that is another one, so all its PREPAREs agree. */
+    /* From PREPARING on: abilities that all peers have. An attempt before GO ends with this
+     * process, and when an agent is replaced by another, so all its PREPAREs agree. */
     bool share_notes; /* its executors give each other the notes of steps (step_share.h) */
     bool buckets;     /* their packages have the buckets of Reshards. Not stored */
-    bool due;         /* they know that not every version is due. Not stored */
-    bool live;        /* at a loss they seal what they compute with */
+    bool due;         /* executors know that not every version is due. Not stored */
+    bool live;        /* at a loss executors seal the version that they compute with */
     bool keeps;       /* version `keep` stays until `step` is stable. Not stored */
     uint64_t keep;
     uint64_t due_steps;   /* between its last two stable versions; 0: not known. Not stored */
@@ -281,7 +283,7 @@ struct hsp_job_plan { /* a layout that may still be needed */
     bool other_shape; /* a member has it as another version of hspmdd laid it out: it is not begun
                          again, a new layout is made of it. Not stored */
     uint64_t epoch;   /* begun with it last, 0 none */
-    /* What that epoch made its first version of, after a loss: a version of another layout. 0: of
+    /* The version of another layout from which that epoch made its first one, after a loss. 0: of
      * none, or not known. */
     uint64_t from_plan, from_step;
     struct hsp_plan_info info; /* owned copy */
@@ -300,18 +302,18 @@ struct hsp_learnt {
     char *why; /* owned */
 };
 
-/* What a job remembers of a node. */
+/* The notes that a job has of a node. */
 struct hsp_job_mark {
     uint32_t node;
     uint8_t seal;           /* 0 no, 1 to be asked, 2 asked, 3 to be asked again */
-    hsp_msec seal_by_ms;    /* 2, 3: by then it has answered, whatever became of its connection */
+    hsp_msec seal_by_ms;    /* 2, 3: by then it has answered, also where its connection closed */
     bool blamed;            /* a peer saw this node's connection break */
     char *keep_refused;     /* owned: why it could not keep a copy; NULL: it may try */
     hsp_msec keep_since_ms; /* when that was said */
-    bool left_out;          /* it cannot reach nodes that the job uses (apart.h) */
-    bool cut_off;           /* nor can its state be had from here */
-    /* A rank of a GO was there, so it may have a checkpoint of the job. Stored; stays over cancel
-     * and resume, and goes with the node. */
+    bool left_out;          /* the node cannot reach nodes that the job uses (apart.h) */
+    bool cut_off;           /* nor can its state be reached from here */
+    /* A rank of an epoch past GO was on this node, so the node may have a checkpoint of the job.
+     * Stored; stays over cancel and resume, and goes with the node. */
     bool ran;
     bool keeps;    /* its agent vouches for the job (doubt.h); of one that is BEHIND: keeps state */
     char *refused; /* owned: why the node's text keeps it out; NULL: it does not */
@@ -328,7 +330,7 @@ struct hsp_ckpt_mark {
     uint64_t content;
 };
 
-/* Who may still tell of steps and checkpoints of an epoch that is over (may_say.h). */
+/* The nodes that may still tell of steps and checkpoints of an epoch that is over (may_say.h). */
 struct hsp_past_epoch {
     uint64_t epoch;
     uint32_t n; /* rank 0, and its heir if there is one */
@@ -340,8 +342,8 @@ struct hsp_ckpt_kept {
     uint64_t step;
     struct hsp_ckpt_mark mark;
 };
-#define HSP_OLDER_CKPTS \
-    31u /* beside the newest: more are kept by the workers, and not known here */
+/* beside the newest: more are kept by the workers, and not known here */
+#define HSP_OLDER_CKPTS 31u
 
 /* Where its history was left (ckpt_cuts.h), steps ascending. */
 struct hsp_ckpt_cuts {
@@ -365,7 +367,7 @@ struct hsp_stand_link { /* of a connection that does not move as it should */
     uint64_t unsent;
     bool held;
 };
-#define HSP_STAND_LINKS 16u /* those with the most bytes: mostly there is one */
+#define HSP_STAND_LINKS 16u /* the links with the most bytes: mostly there is one */
 struct hsp_stand {
     bool said;
     uint64_t step, stable, moved;
@@ -378,33 +380,35 @@ struct hsp_stand {
 
 #define HSP_STEP_TIMES 15u /* of which the median counts */
 struct hsp_progress {
-    uint64_t epoch;    /* that is watched; 0: none */
+    uint64_t epoch;    /* the epoch that is watched; 0: none */
     uint64_t stable;   /* the newest vote that is known */
     hsp_msec since_ms; /* of it, or of the begin of the epoch */
     hsp_msec due_ms;   /* the period ends */
-    uint32_t periods;  /* that have ended without a vote, running */
+    uint32_t periods;  /* periods in a row that have ended without a vote */
     uint32_t round;    /* the ranks are asked where they stand, 0: they are not */
     bool looks;        /* for the rates of their links alone */
     hsp_msec look_ms;  /* next time for that */
     hsp_msec answer_ms;
     uint64_t moved;  /* all ranks together, when they were asked last */
-    bool moved_once; /* they were */
+    bool moved_once; /* the ranks were asked before */
     uint32_t n_took; /* steps so far, in all epochs */
     double took_s[HSP_STEP_TIMES];
     bool special;     /* the next vote waits for a checkpoint */
     double special_s; /* longest step with a validation or behind a checkpoint; 0: none */
     bool by_link;     /* named last, so many periods running: a link, of these nodes */
     uint32_t link_a, link_b, times;
-    char says[400]; /* what everybody waits for; "" while votes pass */
+    char says[400]; /* the link or rank that all wait for; "" while votes pass */
     uint32_t n;
     size_t cap;
     struct hsp_stand *stand; /* owned: [n] of the peers of the epoch, as they have said last */
 };
 
 /* Checkpoints that a job could not begin with (ckpt_which.h). Not stored. */
-#define HSP_CKPT_TRIES (HSP_OLDER_CKPTS + 33u) /* those on record, and as many that were not */
+/* as many as can be on record, and as many that were not */
+#define HSP_CKPT_TRIES (HSP_OLDER_CKPTS + 33u)
 struct hsp_ckpt_tries {
-    uint64_t passed; /* a step and 1: from it on, what is missing was waited for; 0: nothing was */
+    /* a step and 1: missing checkpoints from that step on were waited for; 0: none was */
+    uint64_t passed;
     hsp_msec until_ms; /* the origin was refused, and is tried until then; 0: it was not */
     /* With the state nodes that are away were waited for, as long as for checkpoints. Since then no
      * attempt has begun and no node that may have one has said hello. */
@@ -430,16 +434,15 @@ struct hsp_job {
     char damage[200];  /* of its state, the last that was found since it ran; "" none. Not stored */
     char problem[480]; /* files of it that cannot be written, until they can; "" none. Not stored:
                           executors say it again */
-    uint64_t
-        unwritten; /* epoch that could not write the final model when it last tried, 0 none. Not
-                           stored */
+    /* epoch that could not write the final model when it last tried, 0 none. Not stored */
+    uint64_t unwritten;
     uint64_t next_epoch, next_plan; /* to be used next, if the generation has no greater ones */
     uint32_t n_gaps;
     struct hsp_range gap[HSP_JOB_GAPS]; /* epochs below next_epoch that were never given here */
     struct hsp_digest from;             /* cluster whose job it was, 0: it was always this one's */
     struct hsp_digest born; /* cluster in which it began, whose its checkpoints are; 0: this one */
-    bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
-    bool doubted;    /* it may have ended since the backup that was put back (doubt.h) */
+    bool unrecorded; /* BEHIND, and not in the store: the words of its agents are all there is */
+    bool doubted;    /* the job may have ended since the backup that was put back (doubt.h) */
     bool was_stored; /* its row was read: the store may be older than the job. Not stored */
     /* A layout that was read had begun, and no epoch has gone since: its nodes may have come
      * further than is known here. Not stored. */
@@ -447,13 +450,14 @@ struct hsp_job {
     /* Nodes without that mark may have run it, too (ckpt_look.h), until a checkpoint is
      * complete. */
     bool ran_unknown;
-    /* It begins at step 0 by the word of an administrator, or once more as its first epoch has
-     * committed nothing, and none has begun since. Stored. */
+    /* The job begins at step 0, because an administrator says so or because its first epoch has
+     * committed nothing, and no epoch has begun since. Stored. */
     bool anew;
     /* A node that keeps more of the job than is on record, and is no member of it; "" none. */
     char ahead[HSP_NAME_MAX + 1];
-    /* The last generation in which that was given, and 1; 0: nobody has said it since the start.
-     * Not stored, and kept while the node is away: what is told of it does not change then. */
+    /* 1 and the last generation in which that node was given the state beyond the record; 0: nobody
+     * has said it since the start. Not stored, and kept while the node is away, so that status
+     * stays the same. */
     uint64_t ahead_in;
     enum hsp_epoch_mode origin; /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;
@@ -468,25 +472,25 @@ struct hsp_job {
     hsp_msec ckpt_deadline_ms;
     uint64_t ckpt_until_s;       /* the same by the clock on the wall, for people; 0: not known */
     struct hsp_ckpt_tries tries; /* since it last began, or was resumed */
-    /* What nodes see on disk (ckpt_look.h). Not stored. */
+    /* The checkpoints that nodes see on disk (ckpt_look.h). Not stored. */
     uint64_t look_ticket;   /* of the question under way, 0 none */
     hsp_msec look_since_ms; /* of the first question that was asked since the last answer, 0 none */
-    bool looked;            /* disk is what there was; */
+    bool looked;            /* disk lists all checkpoints that there were; */
     bool looked_whole;      /* and all that matter have answered; */
-    enum hsp_ckpt_lack lack; /* else who has not */
+    enum hsp_ckpt_lack lack; /* else the kind of node that has not */
     uint32_t n_disk;
     size_t cap_disk;
-    char disk_damage[200];      /* of a newer one, or why one could not be looked for; "" none */
-    char disk_unseen[200];      /* who could not look; "" nobody */
-    char unseen_told[320];      /* that, as it was told since the job last began; "" it was not */
+    char disk_damage[200]; /* of a newer one, or why one could not be looked for; "" none */
+    char disk_unseen[200]; /* the nodes that could not look; "" none */
+    char unseen_told[320]; /* the same, as it was told since the job last began; "" it was not */
     struct hsp_ckpt_kept *disk; /* owned, in no order; of a step there may be several contents */
-    /* What disk tells of what was given up (ckpt_which.h). Stored while an attempt with it has
-     * gone. */
+    /* The cuts that the disks show (ckpt_which.h). Stored while an attempt that is past GO counts
+     * with them. */
     struct hsp_ckpt_cuts line;
-    /* What was given up of its history; none: all checkpoints count. */
+    /* The cuts of its history; none: all checkpoints count. */
     struct hsp_ckpt_cuts cuts;
-    /* The epoch that last began at the origin: what epochs below say that they have written comes
-     * too late. 0: none. */
+    /* The epoch that last began at the origin: checkpoints that lower epochs report come too late.
+     * 0: none. */
     uint64_t begun;
     uint64_t reached;       /* greatest version that a node had since it last ran. Not stored */
     uint64_t stable;        /* greatest version known to be stable */
@@ -514,7 +518,8 @@ struct hsp_job {
     uint64_t seal_upto;
     uint64_t lost_from;         /* version stable or running when the loss came, for lost_steps */
     hsp_msec state_deadline_ms; /* state unreachable: give up waiting; 0 not waiting */
-    /* The deadline of a moment, as long as it is that of the wait, and what that was before. */
+    /* The deadline of a moment, as long as it is that of the wait, and the deadline before the
+     * moment. */
     hsp_msec state_moment_ms, state_before_ms;
     uint64_t state_until_s; /* the same by the clock on the wall, for people; 0: not known */
     /* planning */
@@ -532,14 +537,14 @@ struct hsp_job {
     bool retune;          /* ask again although the devices are the same */
     bool tight;           /* with more room in state folders the answer might have been another */
     char cause[160];      /* of the next plan */
-    bool cause_open;      /* it came from one that did not know it. Not stored */
+    bool cause_open;      /* the loss was told by a peer that did not know its cause. Not stored */
     hsp_msec detect_ms, sealed_ms, planned_ms;
     uint32_t n_facts;
     struct hsp_learnt facts[HSP_CLUSTER_FACTS];
-    uint32_t fact_tries; /* how often one has ended */
-    hsp_msec
-        data_retry_ms;   /* when nodes refused for their text are tried again; 0: there are none */
-    uint32_t data_tries; /* pauses so far */
+    uint32_t fact_tries; /* how often a fact has ended */
+    /* when nodes refused for their text are tried again; 0: there are none */
+    hsp_msec data_retry_ms;
+    uint32_t data_tries;      /* pauses so far */
     hsp_msec keep_retry_ms;   /* the same for nodes that could not keep; 0: there are none */
     uint32_t keep_tries;      /* pauses so far */
     hsp_msec room_retry_ms;   /* no switch of keepers alone before: a folder lacks room */
@@ -580,7 +585,7 @@ enum hsp_check_state {
 };
 struct hsp_check_node {
     uint32_t node;
-    uint64_t incarnation; /* that was asked */
+    uint64_t incarnation; /* the one that was asked */
     enum hsp_check_state state;
     uint32_t seq; /* of the order under way, its own or that of a pair; 0 none */
     char why[160];
@@ -619,13 +624,13 @@ struct hsp_broken_pair {
     bool broken;   /* else it is suspected, or was mended */
     bool slow;     /* broken: as too little comes through, though calls are answered */
     bool to_probe; /* its rate is to be measured (link_probe.h) */
-    double
-        bytes_per_s; /* not broken: as measured, less than half of what it should be; 0: all well */
+    /* not broken: as measured, less than half of the rate of plans; 0: all well */
+    double bytes_per_s;
     hsp_msec probed_ms;   /* 0: never */
     hsp_msec borne_until; /* no job can do without it: it counts as broken no more */
     hsp_msec since_ms;
     hsp_msec next_ms;  /* broken: it is measured again; else it is forgotten */
-    uint32_t times;    /* that it was found broken */
+    uint32_t times;    /* times it was found broken */
     uint32_t suspects; /* losses in short order, though calls are answered */
     bool own;          /* of the last one: one of the two has told */
     uint32_t job;      /* of that loss */
@@ -673,12 +678,12 @@ struct hsp_link_probe {
 #define HSP_NO_NODE    UINT32_MAX
 #define HSP_NEVER      UINT64_MAX /* a time that does not come */
 
-/* What the choice of devices needs of a node, close together: bits are devices. */
+/* The facts of a node by which devices are chosen, close together: bits are devices. */
 struct hsp_node_brief {
     uint16_t offer; /* of a node that is here and stays: present, computes */
     uint16_t keep;  /* the same of those that keep copies */
     uint16_t down;  /* of both, those whose executor is down */
-    uint16_t ends;  /* and those that end what they do for a job */
+    uint16_t ends;  /* and those that end their work for a job */
 };
 
 /* Lines of a kind that agents of one address have caused of late (membership.c). */
@@ -691,7 +696,7 @@ struct hsp_complaints {
 struct hsp_cluster {
     struct hsp_cluster_config cfg;
     bool loaded, founded;   /* rows were read; they say which cluster this is */
-    bool restored;          /* they were put back in the place of newer ones, */
+    bool restored;          /* older rows were put back in the place of newer ones, */
     uint64_t restored_over; /* of this generation */
     struct hsp_digest id;   /* of the cluster (proto/wire/identity.h) */
     uint64_t generation;
@@ -706,7 +711,7 @@ struct hsp_cluster {
     uint32_t n_ended;
     size_t cap_ended;
     struct hsp_range *ended; /* ascending: numbers of jobs that are over and forgotten */
-    /* The same of those that were adopted: what comes back of these goes. Oldest first. */
+    /* The same of adopted jobs: state of them that comes back is deleted. Oldest first. */
     uint32_t n_adopted_ended;
     struct hsp_adopted_job adopted_ended[HSP_ADOPTED_OVER];
     uint32_t n_parked;
@@ -730,7 +735,7 @@ struct hsp_cluster {
     /* The first time by which a node must have answered SEAL, STOP or RELEASE, or before it;
      * HSP_NEVER: none must. */
     hsp_msec answers_ms;
-    /* index.c: so that what happens all the time costs the same with any number of nodes */
+    /* index.c: so that frequent events cost the same with any number of nodes */
     struct hsp_map by_name, by_conn; /* indices of nodes */
     struct hsp_node_brief *briefs;   /* [n_nodes] */
     uint32_t *holders;               /* [n_nodes * HSP_NODE_DEVICES]: job of the lease, 0 free */
@@ -742,7 +747,7 @@ struct hsp_cluster {
     uint32_t n_look;
     size_t cap_look;
     uint32_t *look; /* nodes that have changed since they were last looked at */
-    bool look_jobs; /* all jobs: what they may use has changed */
+    bool look_jobs; /* all jobs: the devices that they may use have changed */
     bool stir;      /* anything is to be looked at */
     uint32_t n_down;
     size_t cap_down;

@@ -116,7 +116,7 @@ static void begin(struct hsp_cluster *c, hsp_msec now)
     hsp_arena_reset(c->arena);
 }
 
-/* Nothing was left undone because it was not looked at. */
+/* True when a look at everything does nothing more: no mark was missed. */
 static bool all_done(struct hsp_cluster *c)
 {
     uint32_t n = c->n_actions;
@@ -169,8 +169,8 @@ static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
     earlier(c, hsp_ci_progress_due(j));
 }
 
-/* Does what the facts allow, and finds out when time allows more. Most messages change nothing that
- * this would look at: then it costs nothing. */
+/* Does all that the facts allow, and finds out when time allows more. Most messages mark no job and
+ * no node (index.h): then nothing is looked at. */
 static void look_around(struct hsp_cluster *c)
 {
     if (c->now_ms >= c->due_ms) {
@@ -220,8 +220,8 @@ static bool member_gone(const struct hsp_cluster *c, const struct hsp_cl_epoch *
     return false;
 }
 
-/* What was under way when the last process ended. Attempts that had not gone burn their number;
- * those that had gone are waited for; everything else is sealed and asked again. */
+/* Takes up the work of a job that was under way when the last process ended. Attempts before GO
+ * burn their number; attempts past GO are waited for; everything else is sealed and asked again. */
 static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->state == HSP_JOB_BEHIND) {
@@ -354,7 +354,7 @@ static void take_up_jobs(struct hsp_cluster *c)
     }
 }
 
-/* Nothing was left on a node that is to be drained: that was told before the restart. */
+/* A node that is to be drained and has nothing left was told as drained before the restart. */
 static void take_up_drains(struct hsp_cluster *c)
 {
     for (uint32_t i = 0; i < c->n_nodes; i++) {
@@ -394,7 +394,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     return finish(c, ret, err);
 }
 
-/* ---- what agents say ---- */
+/* ---- messages of agents ---- */
 
 typedef void agent_call(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m);
 

@@ -6,7 +6,7 @@
 #include "daemon/cluster/outbox.h"
 #include "proto/base/place.h"
 
-#define AGAIN_MS  30000u /* and up to as much again */
+#define AGAIN_MS  30000u /* least pause before the next call; the most is twice that */
 #define STRIDE_MS 7919u
 #define TELL_MS   60000u
 /* Lines of one kind that one address may cause in that time. */
@@ -47,8 +47,9 @@ static uint32_t n_of(const struct counted *k, uint64_t source)
 
 struct candidate {
     const struct hsp_parked *p; /* NULL: none */
-    enum rank rank, name;       /* what counts; what it would be in a source with few places */
-    uint32_t n;                 /* places of its source */
+    /* the rank that counts; the rank that it would have in a source with few places */
+    enum rank rank, name;
+    uint32_t n; /* places of its source */
 };
 
 /* A rank in a source with @n places, of @most in all. */

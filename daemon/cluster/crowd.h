@@ -9,9 +9,9 @@
  *                                 of a source with no fewer
  *
  * and else there is none. A name costs nothing: agents of a source with more than a quarter of the
- * places count as strangers, but for the proven. So each source has its share, nobody is pushed out
- * by his equals again and again, and each one is seen in turn. Who has no place is told when to
- * come back (HSP_MSG_PARKED).
+ * places count as strangers, but for the proven. So each source has its share, no agent is pushed
+ * out by its equals again and again, and each one is seen in turn. An agent without a place is told
+ * when to come back (HSP_MSG_PARKED).
  *
  * Example: 300 honest agents behind one address, 288 places. 288 have one, 12 come back every
  *          minute; each takes the place of one that was here for five minutes. An agent from

@@ -21,7 +21,8 @@ static uint64_t let_go_ms(const struct hsp_cluster *c)
     return slow > LET_GO_MS ? slow : LET_GO_MS;
 }
 
-/* It has time from now on, or from when it was asked first: another connection gives no more. */
+/* The device has time from now on, or from the first time it was asked: another connection gives no
+ * more. */
 static void has_time(struct hsp_cluster *c, struct hsp_node_device *d)
 {
     d->let_go_ms = d->let_go_ms != 0 ? d->let_go_ms : c->now_ms + let_go_ms(c);

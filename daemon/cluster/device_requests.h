@@ -1,5 +1,4 @@
-/* Tells agents what their devices have to give back, and tells nodes that nothing is left on
- * them.
+/* Asks agents to give back devices and their state, and tells nodes that nothing is left on them.
  *
  * A lease with ask STOP or RELEASE is told once per connection; a HELLO opens the question
  * again. A node that beats, but does not answer within a minute, is dead: else its job would never

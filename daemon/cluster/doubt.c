@@ -19,7 +19,7 @@ void hsp_ci_doubt_all(struct hsp_cluster *c)
 {
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
-        j->ran_unknown = true; /* it may have gone on elsewhere */
+        j->ran_unknown = true; /* the job may have gone on elsewhere */
         j->anew = false;
         j->doubted = j->doubted || (!hsp_ci_at_rest(j) && j->state != HSP_JOB_BEHIND);
         hsp_ci_store_job(c, j);
@@ -65,7 +65,7 @@ void hsp_ci_doubt_disbelieve(struct hsp_cluster *c, const char *name)
 void hsp_ci_doubt_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
                         const struct hsp_m_kept *k)
 {
-    not_ahead(c, j, c->nodes[at].name); /* it does not keep more any longer */
+    not_ahead(c, j, c->nodes[at].name); /* the node does not keep more any longer */
     if (j->doubted) {
         hsp_ci_mark(c, j, at)->keeps = k != NULL && hsp_ci_standing(c, k) == HSP_STANDS_KNOWN &&
                                        hsp_ci_proven_member(c, j, &c->nodes[at]);

@@ -20,14 +20,15 @@
 #include "daemon/cluster/cluster_state.h"
 #include "proto/wire/msg.h"
 
-/* An older store is put back: every job that has not ended by it is in doubt, and of all of them it
- * is not known who has run them (ckpt_look.h); that is stored. */
+/* An older store is put back: every job that has not ended by it is in doubt, and the nodes that
+ * have run these jobs are not known (ckpt_look.h). Both facts are stored. */
 void hsp_ci_doubt_all(struct hsp_cluster *c);
 /* The agent of @conn was parked: jobs of which it is proven to keep more are in doubt. */
 void hsp_ci_doubt_parked(struct hsp_cluster *c, uint32_t conn);
-/* What node @name keeps holds no job any more: an administrator does not believe it. */
+/* The state on node @name holds up no job any more: an administrator does not believe it. */
 void hsp_ci_doubt_disbelieve(struct hsp_cluster *c, const char *name);
-/* Notes whether node @at, which joins, vouches for @j. @k is what it keeps of @j, NULL: nothing. */
+/* Notes whether node @at, which joins, vouches for @j. @k is the state of @j that it keeps, NULL:
+ * none. */
 void hsp_ci_doubt_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
                         const struct hsp_m_kept *k);
 /* True while @j is held, of which its reason and an event tell. Ends the doubt when the agents of

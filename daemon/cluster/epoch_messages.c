@@ -79,8 +79,9 @@ static struct pair pair_of(const struct hsp_cl_epoch *e, uint64_t epoch, uint32_
     return p;
 }
 
-/* The job goes on when its nodes have called each other, as which pair is broken may be told by
- * others, or not at all; at once where it is known why: the pair is, or one of the two is dead. */
+/* The job goes on when its nodes have called each other: other nodes, or none, may tell which pair
+ * is broken. Where the cause is known, the job goes on at once: the pair is broken, or one of the
+ * two is dead. */
 static void suspect(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                     struct pair p, bool silent)
 {
@@ -96,7 +97,7 @@ static void suspect(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
     j->wants_round = j->wants_round || !silent || !hsp_ci_round_covers(c, j, p.a, p.b);
 }
 
-/* The attempt ended for what a peer said of it first: it was no failure of the job. */
+/* The attempt ended for the first report of a peer, whose cause was no failure of the job. */
 static void forgive(struct hsp_job *j, uint64_t epoch)
 {
     if (j->over.epoch == epoch && j->over_counts) {
@@ -105,8 +106,8 @@ static void forgive(struct hsp_job *j, uint64_t epoch)
     }
 }
 
-/* A member keeps sealed state that this hspmdd would lay out otherwise: nobody may
- * write over it. */
+/* A member keeps sealed state that this hspmdd would lay out otherwise: no epoch may write over
+ * it. */
 static void other_shape(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_failed *f,
                         const char *why)
 {
@@ -115,7 +116,7 @@ static void other_shape(struct hsp_cluster *c, struct hsp_job *j, const struct h
         p->other_shape = true;
     }
     hsp_ci_attempt_refused(c, j, why);
-    if (f->amount != 0) { /* until somebody has done what @why says */
+    if (f->amount != 0) { /* until somebody has mended the fault that @why names */
         j->retry_ms = c->now_ms + SHAPE_MS;
     }
 }
@@ -150,7 +151,8 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
         other_shape(c, j, f, why);
         return;
     }
-    bool lacks = f->fact == HSP_FACT_NO_STATE && f->peer >= HSP_MSG_RANKS; /* as it says itself */
+    /* as the device says itself */
+    bool lacks = f->fact == HSP_FACT_NO_STATE && f->peer >= HSP_MSG_RANKS;
     if (lacks && hsp_ci_state_missing(c, j, d)) {
         hsp_ci_attempt_refused(c, j, why); /* others have it, or another version is chosen */
         return;
@@ -237,7 +239,7 @@ static bool record_step(struct hsp_cluster *c, const struct hsp_job *j, const st
     return true;
 }
 
-/* Of rank 0, or repeated by its heir: the word of the heir is kept, and moves nothing. */
+/* STEP of rank 0, or repeated by its heir: the word of the heir is kept, and moves nothing. */
 static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                       const struct hsp_msg *m)
 {
@@ -248,7 +250,7 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
             j->att.step = s->step;
         }
         hsp_ci_look_job(c, j);
-        hsp_ci_promote(c, j); /* a vote passed: all have started, whatever was lost on the way */
+        hsp_ci_promote(c, j); /* a vote passed: all have started, also where STARTED was lost */
     }
     if (!record_step(c, j, m) || m->epoch != j->cur.epoch) {
         return;
@@ -295,7 +297,8 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
     if (hsp_ci_attempt_gone(j) && epoch == j->att.epoch) {
         hsp_ci_promote(c, j);
     }
-    if (epoch == j->cur.epoch) { /* outputs are written: done, whatever broke meanwhile */
+    /* outputs are written: done, also where something broke meanwhile */
+    if (epoch == j->cur.epoch) {
         j->stable = j->steps;
         if (m->blob_len > 0) {
             (void)record_step(c, j, m);
@@ -315,8 +318,8 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
 
 /* ---- losses ---- */
 
-/* How much @cause explains: one that was aborted by another does not know why, and one that names a
- * peer may have lost it for what that peer says. */
+/* How much @cause explains: a rank aborted by another does not know why; a rank that names a lost
+ * peer may have lost it for the cause that the peer itself tells. */
 static int explains(const char *cause)
 {
     return strstr(cause, ": aborted by rank ") != NULL ? 0
@@ -324,7 +327,8 @@ static int explains(const char *cause)
                                                        : 2;
 }
 
-/* Who has aborted the epoch says why behind those who have heard of the abort, or of its end. */
+/* Takes over the cause from the rank that aborted the epoch: its message comes behind those of
+ * ranks that have only noticed the abort. */
 static void cause_known(struct hsp_job *j, const char *cause)
 {
     if (j->cause_open && explains(cause) > explains(j->cause)) {
@@ -492,7 +496,8 @@ static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     bool news = strcmp(text, j->problem) != 0;
     memcpy(j->problem, text, sizeof(text));
     j->unwritten = final ? epoch : j->unwritten;
-    j->failures = final ? 0 : j->failures; /* it came to its end: however often it was lost there */
+    /* the job has come to its end: losses there do not count */
+    j->failures = final ? 0 : j->failures;
     if (!final) {
         hsp_ci_fact_of_step(hsp_ci_fact(c, "ckpt.failed", HSP_SEV_WARN, j, who, "version %llu: %s",
                                         (unsigned long long)k->step, k->reason),
@@ -532,11 +537,11 @@ static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct 
         const struct hsp_ckpt_mark mark = {k->term, m->epoch, k->content};
         hsp_ci_ckpt_record(j, k->step, &mark);
         j->ran_unknown = false; /* nodes that are known have it; older ones are of less use */
-        hsp_ci_disk_forget(j);  /* it has changed */
+        hsp_ci_disk_forget(j);  /* the disk has changed */
         hsp_ci_suspend_recorded(c, j, before);
         hsp_ci_store_job(c, j);
     }
-    /* Also a known one: it may have been written for this. */
+    /* Also a known checkpoint: it may have been written for the suspension. */
     hsp_ci_suspend_checkpointed(c, j, m->epoch, k);
 }
 
@@ -587,7 +592,7 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     if (!hsp_ci_may_say(c, j, n, m)) {
         return;
     }
-    if (m->type != HSP_MSG_STEP) { /* it looks itself: mostly nothing has changed */
+    if (m->type != HSP_MSG_STEP) { /* STEP marks the job itself where something has changed */
         hsp_ci_look_job(c, j);
         hsp_ci_look_node(c, n);
     }

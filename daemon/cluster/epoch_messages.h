@@ -1,4 +1,4 @@
-/* Takes in what agents say about the epochs of a job: READY, STARTED, STEP, SEALED,
+/* Takes in the messages of agents about the epochs of a job: READY, STARTED, STEP, SEALED,
  * CHECKPOINTED...
  *
  * A checkpoint that was being written when the job was suspended, cancelled or failed is

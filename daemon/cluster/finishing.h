@@ -6,8 +6,8 @@
  * of the job says so.
  *
  * Executors try the final model until it is written (CHECKPOINTED of version `steps`, not
- * complete): it alone shows what was trained, so losses on the way do not add up. The cause is
- * told once and stands in `problem` of the job. The current writer keeps trying until all new
+ * complete): it alone is the result of the training, so losses on the way do not add up. The cause
+ * is told once and stands in `problem` of the job. The current writer keeps trying until all new
  * members are READY; a failed hand-over therefore loses nothing and does not count as a failure.
  */
 #ifndef HSP_FINISHING_H

@@ -17,12 +17,12 @@
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 
-/* Gone nodes are looked at so many times within their time, but not oftener than once a second. */
+/* A gone node is looked at so many times before it is forgotten, but at most once a second. */
 #define LOOKS    8u
 #define LEAST_MS 1000u
 #define MOST_MS  3600000u
 
-/* ---- who needs it ---- */
+/* ---- uses of a node ---- */
 
 static bool names(const hsp_device_id *list, uint32_t n, uint32_t node)
 {
@@ -66,9 +66,9 @@ static bool in_layouts(const struct hsp_job *j, uint32_t node)
     return is;
 }
 
-/* The time for the state of @j is over, and it waits for nodes that may have a checkpoint:
- * its REASON says that one that is gone for good is to be removed. What others bring later
- * counts all the same. */
+/* The time for the state of @j is over, and it waits for nodes that may have a checkpoint: its
+ * REASON says that one that is gone for good is to be removed. State that others bring later counts
+ * all the same. */
 static bool looks_on(const struct hsp_cluster *c, const struct hsp_job *j)
 {
     bool idle = j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED;
@@ -142,7 +142,7 @@ static void drop_from_job(struct hsp_cluster *c, struct hsp_job *j, uint32_t nod
         hsp_ci_layouts_over(c, j);
         hsp_ci_look_job(c, j);
     }
-    if (asked) { /* it could be part of the answer */
+    if (asked) { /* the node could be part of the answer */
         hsp_ci_cancel_plan(c, j);
         j->n_asked = j->n_declined = 0;
         j->asked_valid = false;

@@ -33,7 +33,8 @@ static struct hsp_device_note *note_of(struct hsp_cluster *c, struct hsp_node_de
     return d->note;
 }
 
-/* A fact of it, unless @told is false, and the consequences for its work. */
+/* Tells the health of the device, unless @told is false, and draws the consequences for its
+ * work. */
 static void judge(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device,
                   enum hsp_health h, const char *why, bool told)
 {
@@ -81,7 +82,7 @@ static bool may_tell(const struct hsp_cluster *c, struct hsp_node_device *d, enu
     return k->n_told <= TOLD;
 }
 
-/* What an agent says of a device: the same again is no news. */
+/* Takes in the word of an agent about a device: the same again is no news. */
 static void hear(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device,
                  enum hsp_health h, const char *why)
 {

@@ -14,7 +14,8 @@
 #define HSP_HEALTH_H
 #include "daemon/cluster/cluster_state.h"
 
-/* Takes in what HELLO says of device @p->index beyond its figures: model, health, cause. */
+/* Takes in the note of device @p->index that HELLO carries beyond its figures: model, health,
+ * cause. */
 void hsp_ci_take_note(struct hsp_cluster *c, struct hsp_cluster_node *n,
                       const struct hsp_m_device *p);
 /* Takes in DEVICE_HEALTH. */

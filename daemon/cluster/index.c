@@ -106,7 +106,8 @@ void hsp_ci_node_vacate(struct hsp_cluster *c, struct hsp_cluster_node *n)
     *n = (struct hsp_cluster_node){.state = HSP_NODE_DEAD,
                                    .older = HSP_NO_NODE,
                                    .newer = HSP_NO_NODE,
-                                   .looked = n->looked, /* lists have it until they are read */
+                                   /* the node stands in lists until they are read */
+                                   .looked = n->looked,
                                    .queued = n->queued};
     c->n_vacant++;
     hsp_ci_look_node(c, n);

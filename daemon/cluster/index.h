@@ -1,10 +1,10 @@
 /* Indexes nodes, leases and changes, so that the cost of frequent events does not grow with the
  * number of nodes.
  *
- * It finds nodes by name and by connection, keeps live nodes in the order of hearing, keeps the
- * leases of a job, and lists what has changed since the last look. All of it follows from the
- * rest of the state; hsp_cluster_check compares the two. Example: with 10,000 nodes a heartbeat
- * moves one node to the end of a list, and silence is found at the front.
+ * The index finds nodes by name and by connection, keeps live nodes in the order of hearing, keeps
+ * the leases of a job, and lists nodes and jobs that have changed since the last look. All of it
+ * follows from the rest of the state; hsp_cluster_check compares the two. Example: with 10,000
+ * nodes a heartbeat moves one node to the end of a list, and silence is found at the front.
  *
  * Debug builds look at everything after each event and assert that nothing more happens. */
 #ifndef HSP_INDEX_H
@@ -12,7 +12,7 @@
 #include "daemon/cluster/cluster_state.h"
 
 void hsp_ci_index_init(struct hsp_cluster *c);
-/* Frees the index and what the nodes own. */
+/* Frees the index and all that the nodes own. */
 void hsp_ci_index_fini(struct hsp_cluster *c);
 /* The number of node @n. */
 uint32_t hsp_ci_index_of(const struct hsp_cluster *c, const struct hsp_cluster_node *n);
@@ -60,8 +60,8 @@ bool hsp_ci_all_in(const hsp_device_id *want, uint32_t n_want, const hsp_device_
                    uint32_t n_have);
 /* Leases @d to @job; 0: to no job. */
 void hsp_ci_lease(struct hsp_cluster *c, hsp_device_id d, uint32_t job);
-/* Sets what the lease of @d still has to answer; nothing has been sent yet. A STOP
- * stays as it is. */
+/* Sets the order that the lease of @d still has to answer; nothing has been sent yet. A STOP stays
+ * as it is. */
 void hsp_ci_ask(struct hsp_cluster *c, hsp_device_id d, enum hsp_device_ask ask);
 /* A node must have answered at @t: a tick is due then. */
 void hsp_ci_answer_by(struct hsp_cluster *c, hsp_msec t);

@@ -1,11 +1,11 @@
 /* Makes all ranks of a job train on the same text: nodes with another file, or none, take no
  * part.
  *
- * Every rank says in READY how long its file is, and its digest. Example: nodes a and b have one
- * digest, node c another; c is refused and the job is planned on a and b. Once a job has begun,
- * its first text is the right one, also after a resume. A refusal is forgotten after a pause
- * that doubles, and when the node joins anew, so that a file copied later is found. Refusals
- * count as no failed attempt: each takes a node away, so they come to an end. */
+ * Every rank says in READY the length of its file, and its digest. Example: nodes a and b have one
+ * digest, node c another; c is refused and the job is planned on a and b. Once a job has begun, its
+ * first text is the right one, also after a resume. A refusal is forgotten after a pause that
+ * doubles, and when the node joins anew, so that a file copied later is found. Refusals count as no
+ * failed attempt: each takes a node away, so they come to an end. */
 #ifndef HSP_JOB_DATA_H
 #define HSP_JOB_DATA_H
 #include "daemon/cluster/cluster_state.h"
@@ -17,7 +17,7 @@ bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j);
  *
  * @kind     HSP_FACT_NO_DATA or HSP_FACT_DATA_DIFFERS.
  * @why      for the reason of the job, and its event.
- * @figures  what else LEFT OUT and the event say of the two files; NULL: @why says all. */
+ * @figures  further facts of the two files for LEFT OUT and the event; NULL: @why says all. */
 void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, uint32_t kind,
                         const char *why, const char *figures);
 /* ": why; and N more; it is tried again by itself within 30 s" of the refused nodes, or "". */

@@ -97,7 +97,7 @@ static uint32_t past_ended(const struct hsp_cluster *c, uint32_t id)
     return id;
 }
 
-/* From the next number on. */
+/* The first free number from the next one on. */
 static uint32_t free_number(struct hsp_cluster *c)
 {
     uint32_t *named, n = named_by_parked(c, &named), at = 0, id = c->next_job, before;

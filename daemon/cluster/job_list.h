@@ -6,8 +6,8 @@
 #define HSP_JOB_LIST_H
 #include "daemon/cluster/cluster_state.h"
 
-/* A number for a new job: no job, none that has ended and none that a parked agent of this cluster
- * keeps has it. It is used from here on. */
+/* Takes a number for a new job: no job, none that has ended and none that a parked agent of this
+ * cluster keeps has it. The number is used from here on. */
 uint32_t hsp_ci_job_number(struct hsp_cluster *c);
 /* Another coordinator has given number @id: it is not given here, nor are those behind it, @more in
  * all. Numbers from HSP_JOBS_FOLLOWED on are no coordinator's: they are passed over one by one, as

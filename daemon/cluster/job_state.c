@@ -181,7 +181,7 @@ void hsp_ci_job_set_aside(struct hsp_cluster *c, struct hsp_job *j, const char *
 
 void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
-    if (j->state == HSP_JOB_FINISHING) { /* it was to go elsewhere, and goes on here */
+    if (j->state == HSP_JOB_FINISHING) { /* the job was to go elsewhere, and goes on here */
         j->retry_ms = c->now_ms + MAX_PAUSE_MS;
         return;
     }
@@ -232,7 +232,8 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     hsp_str_printf(j->cause, sizeof(j->cause), "%s", cause);
     j->detect_ms = c->now_ms;
     j->sealed_ms = j->planned_ms = 0;
-    bool ran = hsp_ci_job_runs(j) && j->cur.settled; /* else what was lost before is still lost */
+    /* else the versions lost before are still lost */
+    bool ran = hsp_ci_job_runs(j) && j->cur.settled;
     uint64_t had = j->passed > j->stable ? j->passed : j->stable;
     j->lost_from = ran || had > j->lost_from ? had : j->lost_from;
     hsp_ci_disk_forget(j);
@@ -244,7 +245,8 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     }
     for (uint32_t i = 0; i < j->n_leases; i++) {
         hsp_device_id d = j->leases[i];
-        hsp_ci_ask(c, d, HSP_ASK_NONE); /* the next epoch releases what is then not needed */
+        /* the next epoch releases the devices that it does not need */
+        hsp_ci_ask(c, d, HSP_ASK_NONE);
         if (!hsp_ci_node_gone(hsp_ci_node(c, d))) {
             hsp_ci_mark(c, j, HSP_DEVICE_NODE(d))->seal = 1;
             hsp_ci_held_drop_node(c, j, HSP_DEVICE_NODE(d));
@@ -318,7 +320,7 @@ void hsp_ci_begin_as_before(struct hsp_cluster *c, struct hsp_job *j)
 void hsp_ci_layouts_over(struct hsp_cluster *c, struct hsp_job *j)
 {
     const hsp_msec waited = j->state_deadline_ms;
-    j->stable = hsp_ci_best_known(j); /* beyond its origin: so it is known that it was lost */
+    j->stable = hsp_ci_best_known(j); /* beyond its origin: the next begin tells that it was lost */
     hsp_ci_back_to_origin(c, j);
     j->state_deadline_ms = waited;
 }

@@ -18,8 +18,8 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
 void hsp_ci_job_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *by);
 /* Fails @j, of which less may be on record than its nodes have done: they keep its state. */
 void hsp_ci_job_set_aside(struct hsp_cluster *c, struct hsp_job *j, const char *why);
-/* Has what devices hold of layout @p of @j deleted that are not leased to @j: they may work for
- * another job. To be called when it is stored that @j needs it no more. */
+/* Has the pieces of layout @p of @j deleted on devices that are not leased to @j: they may work for
+ * another job. To be called when it is stored that @j needs the layout no more. */
 void hsp_ci_tell_holders(struct hsp_cluster *c, const struct hsp_job *j,
                          const struct hsp_job_plan *p);
 /* Counts an attempt without progress and sets the pause before the next; too many end the job.
@@ -29,7 +29,7 @@ void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *wh
 /* The switches of @j that came to nothing count no more: no pause before the next
  * (attempt_end.h). */
 void hsp_ci_switches_anew(struct hsp_job *j);
-/* Those of all jobs: there is something new. */
+/* The same for all jobs: there is something new to be done. */
 void hsp_ci_all_switches_anew(struct hsp_cluster *c);
 /* A member was lost: drops the attempt, seals all nodes of the job and counts a failure. */
 void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause);
@@ -52,11 +52,11 @@ hsp_device_id hsp_ci_leaver(const struct hsp_cluster *c, const struct hsp_job *j
 
 /* True when @j is finishing, its final model cannot be written, and a device of it is to go. */
 bool hsp_ci_moves(const struct hsp_cluster *c, const struct hsp_job *j);
-/* The move of @j cannot be done because of @why: its reason says what to do. */
+/* The move of @j cannot be done because of @why: its reason names a remedy. */
 void hsp_ci_finishing_stays(struct hsp_cluster *c, struct hsp_job *j, const char *why);
 /* The greatest version that @j is known to have had in its nodes. */
 uint64_t hsp_ci_best_known(const struct hsp_job *j);
-/* What nodes hold of @j counts no more: its layouts go, and it begins at its origin. */
+/* The pieces that nodes hold of @j count no more: its layouts go, and it begins at its origin. */
 void hsp_ci_back_to_origin(struct hsp_cluster *c, struct hsp_job *j);
 /* The same where nothing was committed beyond the origin. Where that is step 0, and this process
  * has heard all of the job since it was chosen, no node has a checkpoint of it either: none is

@@ -96,7 +96,7 @@ static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* ---- not running: from where, on what, by which plan ---- */
+/* ---- not running: from which state, on which devices, by which plan ---- */
 
 /* True when each layout that was begun has a witness (recover.h). All are asked, not the newest
  * alone: it may have gone on from a version of an older layout that is out of reach now. */
@@ -125,8 +125,9 @@ static const struct hsp_job *works_at(const struct hsp_cluster *c, const struct 
 }
 
 /* A job that works on devices which also have state of @j: version @least or a later one of layout
- * @from, or any of a later layout, that is whole with what these devices have, so it is not lost.
- * NULL: there is none; what is not whole even with them is waited for as if nobody had it. */
+ * @from, or any of a later layout, that is whole with the pieces of these devices, so it is not
+ * lost. NULL: there is none; a version that is not whole even with them is waited for as if nobody
+ * had it. */
 static const struct hsp_job *in_the_way(struct hsp_cluster *c, const struct hsp_job *j,
                                         uint64_t from, uint64_t least)
 {
@@ -183,7 +184,8 @@ static bool is_unheard(const struct hsp_job *j, uint64_t best)
     return j->unheard && j->origin == HSP_MODE_FRESH && best <= j->origin_step;
 }
 
-/* What follows a wait for @version in vain. @whole: some older version can be had. */
+/* Names the next step of the job after a wait for @version in vain. @whole: an older version can be
+ * had. */
 static const char *what_then(const struct hsp_job *j, uint64_t version, bool whole)
 {
     uint64_t newest;
@@ -287,8 +289,8 @@ static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
     return n != NULL;
 }
 
-/* True while devices stop what they did for @j before it was resumed: they may still write
- * its checkpoints. */
+/* True while devices stop their work for @j from before it was resumed: they may still write its
+ * checkpoints. */
 static bool waits_for_stop(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool stops = false;
@@ -325,7 +327,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     }
     hsp_ci_void_heirs(c, j);
     hsp_device_id *dev;
-    uint32_t n = hsp_ci_usable(c, j, &dev); /* which says what state can be had */
+    uint32_t n = hsp_ci_usable(c, j, &dev); /* the nodes left out decide which state can be had */
     for (uint32_t i = 0; i < j->n_plans; i++) {
         started = started || j->plans[i].started;
     }
@@ -364,7 +366,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     } else if (j->have_result) {
         hsp_ci_attempt_begin(c, j, hsp_ci_adopt_result(c, j), mode, from, version);
     } else if (j->ticket == 0) {
-        j->detect_ms = started ? j->detect_ms : c->now_ms; /* it may have waited for devices */
+        j->detect_ms = started ? j->detect_ms : c->now_ms; /* the job may have waited for devices */
         ask_for_plan(c, j, dev, n, started);
     }
 }
@@ -407,8 +409,8 @@ static bool wants_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
     return j->retune;
 }
 
-/* All members of the running epoch are peers of a switch, and two of them cannot connect anew. What
- * they have between them still works: the job trains on. */
+/* All members of the running epoch are peers of a switch, and two of them cannot connect anew. The
+ * connection that they have still works: the job trains on. */
 static void stays_as_it_is(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
                            uint32_t n, const char *why)
 {
@@ -474,7 +476,7 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* An attempt that cannot connect ends before it finds out. */
+/* Ends an attempt two of whose nodes are known not to connect, before its executors find out. */
 static void drop_apart(struct hsp_cluster *c, struct hsp_job *j)
 {
     const char *why;
@@ -534,7 +536,7 @@ static bool waits_for_agents(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool begins = j->att.epoch == 0 && j->state != HSP_JOB_SEALING && j->state != HSP_JOB_BEHIND &&
                   !hsp_ci_at_rest(j);
-    if (begins && c->n_away > 0 && hsp_ci_in_doubt(j)) { /* what it says then comes behind that */
+    if (begins && c->n_away > 0 && hsp_ci_in_doubt(j)) { /* the doubt itself is told later */
         hsp_str_printf(j->reason, sizeof(j->reason),
                        "an older store was put back: waiting for %s to come back, or to be dead",
                        c->n_away > 1 ? hsp_ci_printf(c, "%u nodes", c->n_away) : "a node");
@@ -552,8 +554,9 @@ static void advance_job(struct hsp_cluster *c, struct hsp_job *j)
 
 void hsp_ci_advance(struct hsp_cluster *c)
 {
-    /* A job goes through at most a few states without outside help, and what it gives back may let
-     * another go. The bound ends a cycle that would be an error of ours; the next event goes on. */
+    /* A job goes through at most a few states without outside help, and devices that it gives back
+     * may let another job go on. The bound ends a cycle that would be an error of ours; the next
+     * event goes on. */
     for (uint32_t pass = 0; c->stir && pass < 16 && !c->failed && !c->behind; pass++) {
         hsp_ci_rounds_advance(c);
         hsp_ci_node_faults_advance(c);

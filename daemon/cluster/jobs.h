@@ -1,4 +1,4 @@
-/* Decides what each job does next, given the facts (decisions D8, D9).
+/* Takes each job to its next step, as far as the facts allow (decisions D8, D9).
  *
  * The diagram of the states stands in cluster_state.h. */
 #ifndef HSP_JOBS_H

@@ -34,7 +34,8 @@ uint32_t hsp_keepers_order(struct hsp_keeper_node *list, uint32_t n, uint32_t wa
 {
     uint32_t fit = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (list[i].mine || list[i].room >= bytes) { /* who keeps already has taken its room */
+        /* a node that keeps already has taken its room */
+        if (list[i].mine || list[i].room >= bytes) {
             struct hsp_keeper_node k = list[i];
             list[i] = list[fit];
             list[fit++] = k;
@@ -160,7 +161,7 @@ bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j)
     for (uint32_t i = 0; i < p->n_keepers; i++) {
         const struct hsp_cluster_node *n = hsp_ci_node(c, p->keeper[i]);
         if (n->conn == 0 || !hsp_ci_device(c, p->keeper[i])->up) {
-            return false; /* silent or restarting: whether it is lost will be known soon */
+            return false; /* silent or restarting: it soon comes back or is dead */
         }
     }
     uint32_t n = p->n_keepers < p->n_spare ? hsp_ci_choose_keepers(c, j, p, now) : 0;
@@ -174,7 +175,7 @@ bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j)
     return false;
 }
 
-/* What the layout takes on the node of rank @r, by all ranks there. */
+/* Bytes that the layout takes on the node of rank @r, for all ranks there. */
 static uint64_t folder_bytes(const struct hsp_plan_info *p, uint32_t r)
 {
     uint64_t bytes = 0;

@@ -19,7 +19,7 @@
 #define HSP_KEEPERS_H
 #include "daemon/cluster/cluster_state.h"
 
-/* A node that may keep a copy: what the choice is made by. */
+/* A node that may keep a copy, with the facts by which keepers are chosen. */
 struct hsp_keeper_node {
     uint32_t node;
     hsp_device_id device;
@@ -37,8 +37,9 @@ void hsp_ci_set_keepers(struct hsp_cluster *c, const struct hsp_job *j, struct h
 /* True when the running layout should have other keepers; j->cause then says why. */
 bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j);
 /* Whether all ranks, and the keepers that @j is to have, have room for its layout in their state
- * folders: the one that runs stays until the switch is settled. False: *ret_why says what lacks, and
- * that is looked at again after a pause, in which *ret_why is NULL. What a rank takes is not known after a start of hspmdd. */
+ * folders: the one that runs stays until the switch is settled. False: *ret_why names the lack of
+ * room, and room is looked at again after a pause, in which *ret_why is NULL. The bytes of a rank
+ * are not known after a start of hspmdd. */
 bool hsp_ci_keepers_fit(struct hsp_cluster *c, struct hsp_job *j, const char **ret_why);
 /* True when device @d of the attempt is one of its keepers; its node is then not asked again for a
  * while. */

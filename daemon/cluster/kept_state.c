@@ -74,7 +74,8 @@ void hsp_ci_seal_late(struct hsp_cluster *c, struct hsp_job *j)
 void hsp_ci_keeper_sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n)
 {
     uint32_t at = hsp_ci_index_of(c, n);
-    for (uint32_t i = j->n_leases; i-- > 0;) { /* backwards: what is let go leaves the list */
+    /* backwards: a lease that is given up leaves the list */
+    for (uint32_t i = j->n_leases; i-- > 0;) {
         if (HSP_DEVICE_NODE(j->leases[i]) == at) {
             hsp_ci_lease(c, j->leases[i], 0);
         }

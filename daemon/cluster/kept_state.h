@@ -1,9 +1,9 @@
 /* Keeps the state of a job that has failed, until an administrator gives it up.
  *
  * Example: job mist fails at version 120 after 30 attempts. Its nodes are sealed: their executors
- * stop, what they had sealed stays, and their devices are free for other jobs. `resume` asks the
- * nodes what they hold, as after a loss, and goes on from version 120 when it is whole. `cancel`
- * and `forget` have it deleted.
+ * stop, versions that they had sealed stay, and their devices are free for other jobs. `resume`
+ * asks the nodes for the pieces that they hold, as after a loss, and goes on from version 120 when
+ * it is whole. `cancel` and `forget` have the state deleted.
  *
  * A node that was away deletes the state of a job that was given up when it says hello. */
 #ifndef HSP_KEPT_STATE_H
@@ -19,10 +19,10 @@ bool hsp_ci_seal_marked(struct hsp_cluster *c, struct hsp_job *j);
 void hsp_ci_seal_late(struct hsp_cluster *c, struct hsp_job *j);
 /* Node @n of the failed job @j has answered SEAL. */
 void hsp_ci_keeper_sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n);
-/* The failed job @j goes on from what its nodes hold: SEALING. */
+/* The failed job @j goes on from the pieces that its nodes hold: SEALING. */
 void hsp_ci_resume_kept(struct hsp_cluster *c, struct hsp_job *j);
-/* Stores @j, which has the state that it is to have then, has what is kept of it deleted, and
- * forgets its layouts. Devices that are leased to it answer STOP; others are told once. */
+/* Stores @j, already in the state that it is to have then, has the kept pieces deleted, and forgets
+ * its layouts. Devices that are leased to it answer STOP; others are told once. */
 void hsp_ci_give_up_state(struct hsp_cluster *c, struct hsp_job *j);
 
 #endif

@@ -72,6 +72,6 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/waits.c daemon/cluster/waits.h
 daemon_cluster_libcluster_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
 
-# What links libcluster needs these behind it.
+# Programs that link libcluster need these behind it.
 CLUSTER_LIBS = daemon/cluster/libcluster.a $(WIRE_LIBS)
-EXTRA_DIST += daemon/cluster/ckpt_choice.md
+EXTRA_DIST += daemon/cluster/DECISIONS.md daemon/cluster/ckpt_choice.md

@@ -19,7 +19,7 @@ const char *hsp_health_name(enum hsp_health h);         /* "fine", "warned", "co
 bool hsp_ci_node_gone(const struct hsp_cluster_node *n);
 /* True from CORDON on: the device gets no work. */
 bool hsp_ci_device_unwell(const struct hsp_node_device *d);
-/* True while @d ends what it does for another job than @job: it would refuse. */
+/* True while @d ends its work for another job than @job: it would refuse. */
 bool hsp_ci_ends_other(const struct hsp_node_device *d, uint32_t job);
 /* True when the device is there and may get work: its node stays, and the device is well. */
 bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device);
@@ -44,12 +44,12 @@ const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const
  * their numbers. @err may be NULL. */
 enum hsp_status hsp_cluster_job_called(const struct hsp_cluster *c, const char *what,
                                        const struct hsp_job **ret, struct hsp_err *err);
-/* The same for what cannot be taken back: of several jobs of that name that have all ended none is
- * meant, HSP_ESTATE lists their numbers. */
+/* The same for a command that cannot be taken back: of several jobs of that name that have all
+ * ended none is meant, HSP_ESTATE lists their numbers. */
 enum hsp_status hsp_cluster_job_to_forget(const struct hsp_cluster *c, const char *what,
                                           const struct hsp_job **ret, struct hsp_err *err);
 /* Agents that are no members keep a job that is called @what, its name or its number: true, and
- * @err says who, and what can be done. For a job that is not on record: both functions above say
+ * @err names the agents and the remedy. For a job that is not on record: both functions above say
  * the same of it. */
 bool hsp_cluster_parked_keeps(const struct hsp_cluster *c, const char *what, struct hsp_err *err);
 const char *hsp_job_state_name(enum hsp_job_state s); /* "pending", "starting", ... */
@@ -67,9 +67,9 @@ const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
  * nothing is left. */
 const struct hsp_job *hsp_cluster_left_on(const struct hsp_cluster *c,
                                           const struct hsp_cluster_node *n);
-/* Writes what the drain of @n waits for, cut to @size bytes; "": nothing is left there, or @n is
- * not here.
- * Example: "waits: job mist is running here: drain of n1: cannot be done: needs 2 devices". */
+/* Writes why the drain of @n waits, cut to @size bytes; "": nothing is left there, or @n is not
+ * here. Example: "waits: job mist is running here: drain of n1: cannot be done: needs 2
+ * devices". */
 void hsp_cluster_drain_text(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
                             char *ret, size_t size);
 /* The state of @n as people see it: "live", "draining", "drained" when nothing is left there,

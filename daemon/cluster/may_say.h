@@ -7,7 +7,7 @@
  *   STEP                             the nodes of rank 0 and of its heir (past_epochs.h)
  *   CHECKPOINTED, FINISHED           the node of rank 0
  *   pieces of state                  the holder that the layout names
- *   what HELLO says to run           a device that a kept layout or a lease names; finished: rank 0
+ *   runs that HELLO lists            a device that a kept layout or a lease names; finished: rank 0
  *
  * STOPPED and RELEASED answer a question to one device (epoch_messages.c).
  *
@@ -28,7 +28,8 @@ bool hsp_ci_may_hold(const struct hsp_cluster *c, const struct hsp_job *j,
 /* True when device @d may still run an epoch of @j: a lease names @d; or a kept layout names @d,
  * and the node of @d has proven to be the process that began with this layout, or its heir. */
 bool hsp_ci_may_run(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d);
-/* True when a kept layout of @j, or a lease, names a device of @n, whatever process @n is now. */
+/* True when a kept layout of @j, or a lease, names a device of @n, also where @n is another process
+ * by now. */
 bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
                       const struct hsp_cluster_node *n);
 /* The same; a layout counts only if @n has proven to be the process that began with it, or its

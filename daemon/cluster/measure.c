@@ -10,7 +10,8 @@
 #include "daemon/cluster/outbox.h"
 #include "proto/base/vec.h"
 
-/* Figures beyond these are no link's; what planning makes of those within is finite. */
+/* Figures beyond these are no link's; figures that planning derives from those within are
+ * finite. */
 #define MOST_LATENCY_S   60.0
 #define MOST_BYTES_PER_S 1e13
 

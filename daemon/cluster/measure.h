@@ -7,7 +7,7 @@
  * the coordinator the agent is asked too, and repeats its figures.
  *
  * At most `measures` nodes measure at a time, each for at most measure_ms. Figures are in memory
- * only. They change no plan that was made; the next question is asked with them. */
+ * only. New figures change no plan that was made; the next question is asked with them. */
 #ifndef HSP_MEASURE_H
 #define HSP_MEASURE_H
 #include "daemon/cluster/cluster_state.h"

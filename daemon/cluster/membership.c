@@ -49,7 +49,7 @@ static void refuse(struct hsp_cluster *c, uint32_t conn, const char *why)
     hsp_ci_close(c, conn, why);
 }
 
-/* Its agent was told other figures: plans made with the old ones are asked for again. */
+/* The agent of @d has told other figures: plans made with the old ones are asked for again. */
 static void profile_changed(struct hsp_cluster *c, hsp_device_id d)
 {
     for (uint32_t i = 0; i < c->n_jobs; i++) {
@@ -72,7 +72,8 @@ static bool name_of_card(const char *s)
     return good;
 }
 
-/* Cards that cannot be are none: planning then takes the node for one with a single card. */
+/* Takes in the network cards; impossible figures count as no cards: planning then takes the node
+ * for one with a single card. */
 static void take_cards(struct hsp_cluster *c, struct hsp_cluster_node *n,
                        const struct hsp_m_hello *m)
 {
@@ -130,7 +131,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
         if (!p->up) {
             hsp_ci_await(c, HSP_DEVICE(at, p->index));
         }
-        d->asked = false; /* it is asked again, and has no more time for that */
+        d->asked = false; /* the device is asked again, and has no more time for that */
         d->ending = 0;
         d->speed = d->speed > 0 ? d->speed : 1;
         hsp_ci_take_note(c, n, p);
@@ -255,7 +256,7 @@ static uint32_t n_computing(const struct hsp_cluster_node *n)
     return k;
 }
 
-/* Who said hello as a member on @conn is none any more. */
+/* The agent that said hello as a member on @conn is no member any more. */
 static void park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
                  const struct hsp_park_cause *cause)
 {
@@ -296,7 +297,8 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
     struct hsp_err err;
     uint32_t common, at, conn = ev->conn;
     if (hsp_protocol_agree(m->protocol_oldest, m->protocol, "the agent", "hspmdd", &common, &err) !=
-        HSP_OK) { /* of a frame that says something else: not fenced, which would cost its state */
+        /* the frame says something else: the agent is not fenced, which would cost its state */
+        HSP_OK) {
         hsp_ci_close(c, conn, hsp_ci_printf(c, "%s", err.msg));
         return NULL;
     }
@@ -352,7 +354,7 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
     return n;
 }
 
-/* What @j remembers of a node that says hello. */
+/* Brings the mark that @j has of a node that says hello up to date. */
 static void marks_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t node, bool anew)
 {
     struct hsp_job_mark *k = hsp_ci_marked(j, node);
@@ -369,8 +371,8 @@ static void marks_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t node,
     }
 }
 
-/* What the node keeps of jobs that were adopted is this cluster's: so it is told, before it may be
- * asked to delete any of it. Papers that are damaged are replaced in the same way. */
+/* State of adopted jobs on the node is this cluster's: the node is told so, before it may be asked
+ * to delete any of it. Papers that are damaged are replaced in the same way. */
 static void tell_adopted(struct hsp_cluster *c, uint32_t at, const struct hsp_m_hello *m)
 {
     for (uint32_t i = 0; i < m->n_kept; i++) {
@@ -400,9 +402,9 @@ static void free_behind(struct hsp_cluster *c, uint32_t at, const struct hsp_m_h
     }
 }
 
-/* Papers in the state folder of an agent are of no use to a coordinator that has lost its rows:
- * one line for all of them. @n: the member that it is; NULL: none, and the name that it gives
- * proves nothing. */
+/* Tells of damaged papers in the state folder of an agent, which a coordinator that has lost its
+ * rows could not use: one line for all of them. @n: the member that the agent is; NULL: none, and
+ * the name that it gives proves nothing. */
 static void tell_damaged(struct hsp_cluster *c, const struct hsp_event *ev,
                          const struct hsp_m_hello *m, const struct hsp_cluster_node *n)
 {
@@ -447,7 +449,7 @@ static void reconcile(struct hsp_cluster *c, struct hsp_cluster_node *n,
 static void take_links(struct hsp_cluster_node *n, const struct hsp_m_hello *m)
 {
     n->gone_s = 0;
-    n->leaving = false; /* it says so again */
+    n->leaving = false; /* the node says so again */
     n->bye_sent = false;
     (void)snprintf(n->address, sizeof(n->address), "%s", m->address);
     n->same_latency_us = m->same_latency_us;
@@ -482,7 +484,7 @@ static void new_incarnation(struct hsp_cluster *c, struct hsp_cluster_node *n, b
 static void take_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t conn, bool anew)
 {
     if (anew && !hsp_ci_node_gone(n)) {
-        if (n->conn == conn) { /* it is not closed: the new one speaks on it */
+        if (n->conn == conn) { /* the connection is not closed: the new agent speaks on it */
             hsp_ci_node_conn(c, n, 0);
         }
         hsp_ci_node_dead(c, n, "a new agent took its place");
@@ -495,7 +497,7 @@ static void take_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_
     hsp_ci_node_reason(n, "");
 }
 
-/* Jobs forget what node @at said before. */
+/* Jobs forget the earlier words of node @at. */
 static void jobs_hello(struct hsp_cluster *c, uint32_t at, const struct hsp_m_hello *m, bool anew)
 {
     for (uint32_t i = 0; i < c->n_jobs; i++) {
@@ -505,14 +507,14 @@ static void jobs_hello(struct hsp_cluster *c, uint32_t at, const struct hsp_m_he
         hsp_ci_doubt_hello(c, j, at, kept_of(m, j->id));
         hsp_ci_behind_hello(c, j, at, kept_of(m, j->id));
         if (j->cur.n_ranks != 0 && HSP_DEVICE_NODE(j->cur.peers[0].device) == at) {
-            j->suspend_epoch = 0; /* what was sent may be lost; a second checkpoint does no harm */
+            j->suspend_epoch = 0; /* the message may be lost; a second checkpoint does no harm */
         }
     }
 }
 
-/* Tells of @n, which is here. Of a new agent that a job knows by its name alone it says what may be
- * amiss; not of one from @before: the store may be too old to know its folder. @empty: its folder
- * holds no incarnation. */
+/* Tells of @n, which is here. Of a new agent that a job knows by its name alone the event names the
+ * likely fault; not of one from @before: the store may be too old to know its folder. @empty: its
+ * folder holds no incarnation. */
 static void tell_joined(struct hsp_cluster *c, const struct hsp_cluster_node *n, bool anew,
                         bool before, bool empty)
 {
@@ -529,7 +531,7 @@ static void tell_joined(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                             "; its state folder is %s: where state_dir is mistyped, start it with "
                             "the right one, which still has the state of job %s",
                             empty ? "empty, as after a reboot" : "not that of this node", j->name);
-    const bool odd = j != NULL && !empty; /* a reboot is none: the job tells what it lacks */
+    const bool odd = j != NULL && !empty; /* a reboot is no fault: the job names its lack */
     hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", odd ? HSP_SEV_WARN : HSP_SEV_NOTICE, NULL,
                 n, "incarnation %llu, %u device%s%s", (unsigned long long)n->incarnation,
                 n_computing(n), hsp_s(n_computing(n)), amiss);
@@ -589,7 +591,8 @@ void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
     tell_adopted(c, at, m);
     hsp_ci_end_over(c, n, m);
     tell_joined(c, n, anew, before, hsp_digest_is_zero(m->was));
-    reconcile(c, n, m, true); /* devices that run them are theirs, whatever pieces are there */
+    /* devices that run these jobs are theirs, also where other jobs have pieces there */
+    reconcile(c, n, m, true);
     for (uint32_t i = 0; i < m->n_holdings; i++) {
         take_piece(c, n, &m->holdings[i], kept_of(m, m->holdings[i].job));
     }
@@ -677,7 +680,7 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
         hsp_ci_lease(c, HSP_DEVICE(at, m->device), 0);
     }
     if (n->bye_sent) {
-        return; /* it has been told to go: so it goes */
+        return; /* the node was told to go: so it goes */
     }
     hsp_ci_fact(c, "node.executor_dead", HSP_SEV_WARN, hsp_ci_job(c, d->job), n, "%s/%u: %s",
                 n->name, m->device, m->reason);

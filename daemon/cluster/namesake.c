@@ -4,7 +4,7 @@
 #include "daemon/cluster/outbox.h"
 #include "proto/base/str.h"
 
-#define COUNTS_MS 180000u /* it calls again within a minute */
+#define COUNTS_MS 180000u /* a second agent calls again within a minute */
 #define TELL_MS   600000u
 
 void hsp_ci_namesake(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *peer)

@@ -13,7 +13,8 @@
 /* The agent at @peer, another one than that of @n, which is connected, was refused the name of
  * @n. */
 void hsp_ci_namesake(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *peer);
-/* Where it calls from, as long as it does; NULL: there is none. @now_ms: of the core's clock. */
+/* The address of the second agent, as long as it calls; NULL: there is none. @now_ms: of the core's
+ * clock. */
 const char *hsp_cluster_namesake(const struct hsp_cluster_node *n, hsp_msec now_ms);
 
 #endif

@@ -98,7 +98,7 @@ static bool taken(const struct hsp_cluster *c, const struct hsp_check_node *k)
     return false;
 }
 
-/* What waits may begin where this was: looked at again. */
+/* The orders that wait may begin where this one was: all are looked at again. */
 static void end_node(struct hsp_cluster *c, struct hsp_check_node *k, enum hsp_check_state to,
                      const char *why)
 {
@@ -347,8 +347,8 @@ static bool make_pairs(struct hsp_check *k)
     return k->pairs != NULL;
 }
 
-/* An agent may answer now what it was asked before hspmdd was restarted: each term has its own
- * numbers. */
+/* Numbers of checks differ from term to term: an agent may answer now a question from before a
+ * restart of hspmdd. */
 static uint32_t next_number(const struct hsp_cluster *c)
 {
     uint32_t n = c->check.number + 1;

@@ -1,12 +1,11 @@
 /* Checks nodes: each measures its devices again, then each pair measures the link between them.
  *
- * A node gets one order at a time, and so does a host, so that no figure is that of a machine
- * with two tests. All devices come first, then the links. The figures change no plan. A node
- * that executes a job is left alone, unless asked otherwise, also when the job begins during the
- * check. Each order ends, whatever an agent does: by its answer, by the end of its connection,
- * or by time.
+ * A node gets one order at a time, and so does a host, so that no figure is that of a machine with
+ * two tests. All devices come first, then the links. The figures change no plan. A node that
+ * executes a job is left alone, unless asked otherwise, also when the job begins during the check.
+ * Each order ends by the answer of its agent, by the end of the connection, or by time.
  *
- * A check is in memory only. It ends with the connection of its administrator, with this
+ * A check is in memory only. The check ends with the connection of its administrator, with this
  * process, and by the limits of its orders. */
 #ifndef HSP_NODE_CHECK_H
 #define HSP_NODE_CHECK_H

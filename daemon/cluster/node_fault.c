@@ -24,7 +24,8 @@ void hsp_ci_node_fault(struct hsp_cluster *c, struct hsp_cluster_node *n, const 
         return; /* another device of it says the same */
     }
     if (c->now_ms - f->since_ms >= (hsp_msec)FIRST_MS << (MAX_DOUBLING + 1)) {
-        f->times = 0; /* it was of use for as long as it is ever out */
+        /* since the fault the node was of use for the longest time that a node is ever out */
+        f->times = 0;
     }
     uint32_t k = f->times < MAX_DOUBLING ? f->times : MAX_DOUBLING;
     f->times++;

@@ -21,11 +21,12 @@ bool hsp_ci_is_folder_fault(const struct hsp_m_failed *f);
 void hsp_ci_node_fault(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why);
 /* Takes @n in again, if it was out. @forget: it has no fault on record any more. */
 void hsp_ci_node_mended(struct hsp_cluster *c, struct hsp_cluster_node *n, bool forget);
-/* Takes in again, once, the nodes of @j, which is to go on from what they have sealed. */
+/* Takes in again, once, the nodes of @j, which is to go on from the versions that they have
+ * sealed. */
 void hsp_ci_node_faults_retry(struct hsp_cluster *c, const struct hsp_job *j);
 /* Takes in again the nodes whose time is over. */
 void hsp_ci_node_faults_advance(struct hsp_cluster *c);
-/* When the next one's is. */
+/* When the time of the next node is over. */
 hsp_msec hsp_ci_node_faults_due(const struct hsp_cluster *c);
 /* "; n2 is left out: ..." for each node that is out, at most a few; "" none. */
 const char *hsp_ci_node_faults_why(struct hsp_cluster *c);

@@ -1,4 +1,4 @@
-/* Collects the actions of a step, so that every other file only says what to do, in order.
+/* Collects the actions of a step in order, so that every other file only names them.
  *
  * Ownership: actions, copies and texts live in the arena of the step, until the next step. Without
  *            memory c->failed is set; callers need not look before the end of the step. */

@@ -26,7 +26,7 @@ static const char *name_of(struct hsp_cluster *c, const struct hsp_m_kept *k)
     return hsp_name_valid(k->name) ? k->name : hsp_ci_printf(c, "number %u", k->job);
 }
 
-/* What an administrator can do with state @k of another cluster. */
+/* Names the commands with which an administrator can deal with state @k of another cluster. */
 static const char *ways_out(struct hsp_cluster *c, const struct hsp_m_kept *k)
 {
     bool taken = hsp_ci_job_is_over(c, k->job) ||
@@ -137,9 +137,9 @@ static bool keep_jobs(struct hsp_cluster *c, struct hsp_parked *p, const struct 
     return p->jobs != NULL;
 }
 
-/* ---- who goes when there are too many ---- */
+/* ---- too many agents ---- */
 
-/* The agent of @conn has no place: it is told when to come back. One that does not know that comes
+/* The agent of @conn has no place: it is told when to come back. An agent too old for PARKED comes
  * when it likes. */
 static void turn_away(struct hsp_cluster *c, uint32_t conn, const char *name, uint32_t protocol,
                       const char *why)
@@ -242,7 +242,8 @@ enum hsp_standing hsp_ci_parked_standing(const struct hsp_cluster *c,
     return hsp_ci_standing(c, &k);
 }
 
-/* What @p, which has proven who it is, keeps of @j and is not on record; false: nothing. */
+/* Finds the state of @j that @p, which has proven its node, keeps beyond the record; false:
+ * none. */
 static bool ahead_of(const struct hsp_cluster *c, const struct hsp_parked *p,
                      const struct hsp_job *j, struct hsp_m_kept *ret)
 {

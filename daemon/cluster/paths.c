@@ -3,7 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Beyond these no path is; what planning makes of those within is finite. */
+/* Figures beyond these are no path's; figures that planning derives from those within are
+ * finite. */
 #define LEAST_BYTES_PER_S 1.0
 #define MOST_BYTES_PER_S  1e15
 #define MOST_LATENCY_US   1e9

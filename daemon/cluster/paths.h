@@ -1,4 +1,5 @@
-/* Keeps what is known of the paths between the devices of a node, and finds its fast domains. */
+/* Keeps the paths between the devices of a node, as its agent tells them, and finds its fast
+ * domains. */
 #ifndef HSP_PATHS_H
 #define HSP_PATHS_H
 #include "daemon/cluster/cluster_state.h"

@@ -9,7 +9,7 @@ const char *hsp_ci_info_fault(const struct hsp_plan_info *p);
 /* Makes an owned copy. False: no memory, and *ret owns nothing. */
 bool hsp_ci_info_copy(const struct hsp_plan_info *from, struct hsp_plan_info *ret);
 void hsp_ci_info_fini(struct hsp_plan_info *p);
-/* Frees what layout @p owns. */
+/* Frees all that layout @p owns. */
 void hsp_ci_plan_fini(struct hsp_job_plan *p);
 /* The device of holder @rank: a member or a keeper. HSP_NO_DEVICE: a keeper that was not to be
  * had. */

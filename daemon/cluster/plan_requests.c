@@ -21,7 +21,7 @@ void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j)
         a->job = j->id;
         a->ticket = j->ticket;
         j->ticket = 0;
-        j->asked_valid = false; /* what was asked about has not been declined */
+        j->asked_valid = false; /* the devices of the question have not been declined */
     }
     if (j->have_result) {
         j->asked_valid = false;

@@ -17,7 +17,7 @@
 
 #define PAUSE_MS 1000u /* after an answer that was no plan */
 
-/* It runs, and on nothing but what was asked about. */
+/* The job runs, and on no device but those of the question. */
 static bool can_keep(const struct hsp_job *j)
 {
     bool can = j->state == HSP_JOB_RUNNING;
@@ -27,7 +27,7 @@ static bool can_keep(const struct hsp_job *j)
     return can;
 }
 
-/* How much of the programs is new. */
+/* Says how many templates of the plan are new. */
 static const char *templates_text(struct hsp_cluster *c, const struct hsp_plan_info *p)
 {
     return p->n_templates == 0 ? ""

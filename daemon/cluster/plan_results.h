@@ -11,8 +11,8 @@
 void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev);
 /* Makes the waiting answer a layout of @j, with keepers. Returns its number; 0: no memory. */
 uint64_t hsp_ci_adopt_result(struct hsp_cluster *c, struct hsp_job *j);
-/* Layout @plan with the keepers that there are now: @plan when the keepers are the same, else the
- * number of a copy. 0: no memory. */
+/* Layout @plan with the present choice of keepers: @plan when the keepers are the same, else the
+ * number of a new layout with the same ranks. 0: no memory. */
 uint64_t hsp_ci_with_keepers(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan);
 
 #endif

@@ -19,8 +19,9 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
-#define STEPS     10u /* median steps in a period, at least */
-#define LONG      20u /* periods that may last what was not timed yet */
+#define STEPS 10u /* median steps in a period, at least */
+/* periods that a transfer, validation or checkpoint may last before one was timed */
+#define LONG      20u
 #define ANSWER_MS 750u
 #define SLOW_PART 0.5 /* of the rate of plans: less is slow */
 #define NAMED     2u  /* periods running: it is a fact */
@@ -76,7 +77,7 @@ hsp_msec hsp_ci_progress_due(const struct hsp_job *j)
     return p->epoch == 0 ? HSP_NEVER : p->round != 0 ? p->answer_ms : next;
 }
 
-/* ---- what is watched ---- */
+/* ---- the epoch that is watched ---- */
 
 const struct hsp_cl_epoch *hsp_cluster_watched(const struct hsp_job *j)
 {
@@ -150,7 +151,7 @@ void hsp_ci_progress_vote(struct hsp_cluster *c, struct hsp_job *j, const struct
     bool special = p->special || !isnan(s->val_loss), stalled = p->periods > 0;
     p->special = j->checkpoint_every > 0 && s->step > 0 && s->step % j->checkpoint_every == 0;
     moved_on(c, j, s->step);
-    bool first = s->step == j->cur.step; /* it warms up, and includes no update */
+    bool first = s->step == j->cur.step; /* the first step warms up, and includes no update */
     if (first || !(s->seconds > 0 && s->seconds < 1e6)) {
         return;
     }
@@ -181,7 +182,7 @@ static void ask(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cl_ep
     }
 }
 
-/* Of those with bytes on their way the largest stay. */
+/* Takes the links with the most bytes on their way. */
 static void take_links(const struct hsp_cl_epoch *said, const struct hsp_m_stands *s,
                        struct hsp_stand *to)
 {
@@ -285,7 +286,7 @@ static const struct hsp_stand_link *link_to(const struct hsp_stand *s, hsp_devic
     return NULL;
 }
 
-/* Whether bytes of @from for @to are under way, and @to reads what comes. */
+/* Whether bytes of @from for @to are under way, and @to reads all that comes. */
 static bool under_way(const struct hsp_progress *p, const struct hsp_cl_epoch *e, uint32_t from,
                       uint32_t to)
 {
@@ -295,7 +296,7 @@ static bool under_way(const struct hsp_progress *p, const struct hsp_cl_epoch *e
     return far && out != NULL && out->unsent > 0 && (in == NULL || !in->held);
 }
 
-/* The thread of rank @to that has to do with what thread @k of rank @from waits for. */
+/* The thread of rank @to for which thread @k of rank @from waits. */
 static uint32_t vertex_of(const struct hsp_progress *p, uint32_t from, uint32_t k, uint32_t to)
 {
     const struct hsp_stand *s = &p->stand[to];
@@ -326,7 +327,7 @@ static struct hsp_wait wait_of(const struct hsp_progress *p, const struct hsp_cl
     return w;
 }
 
-/* ---- what is said of it ---- */
+/* ---- texts for people ---- */
 
 static const char *stands_text(struct hsp_cluster *c, const struct hsp_progress *p,
                                const struct hsp_cl_epoch *e, uint32_t vertex)
@@ -352,7 +353,7 @@ static const char *stands_text(struct hsp_cluster *c, const struct hsp_progress 
                          (unsigned long long)s->step, s->validation ? ", validation" : "", where);
 }
 
-/* Nobody waits for a peer: who is the furthest behind. */
+/* Nobody waits for a peer: the rank that is the furthest behind. */
 static struct hsp_culprit last_of(const struct hsp_progress *p)
 {
     uint32_t last = 0;
@@ -403,7 +404,7 @@ static void tell(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cl_e
 
 /* ---- judgement ---- */
 
-/* What takes long by its nature is under way, and moves. */
+/* True while work that takes long by its nature is under way, and moves. */
 static bool goes_on(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_progress *p)
 {
     double limit_ms = 0, any_ms = 1.0 * LONG * hsp_cluster_period_ms(c, j);
@@ -425,7 +426,7 @@ static bool goes_on(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_p
     return moves && (double)(c->now_ms - p->since_ms) < limit_ms;
 }
 
-/* Notes who is named; true: somebody else than in the period before. */
+/* Notes the culprit; true: another one than in the period before. */
 static bool note_name(struct hsp_progress *p, const struct hsp_cl_epoch *e,
                       const struct hsp_culprit *u)
 {
@@ -461,8 +462,8 @@ static void name_culprit(struct hsp_cluster *c, struct hsp_job *j, const struct 
 
 /* ---- a link that is named twice, or that has fallen silent before ---- */
 
-/* Of layout @p all parts have a holder elsewhere, or @node reaches another one that
- * passes them on. */
+/* Each part of layout @p has a holder elsewhere, or @node reaches another node that passes the part
+ * on. */
 static bool has_state_without(const struct hsp_cluster *c, const struct hsp_plan_info *p,
                               uint32_t node, uint32_t other)
 {
@@ -482,7 +483,7 @@ static bool has_state_without(const struct hsp_cluster *c, const struct hsp_plan
     return all;
 }
 
-/* The job can train without @node. What planning finds is seen when it is asked. */
+/* The job can train without @node, as far as devices and state go. Planning may find otherwise. */
 static bool can_do_without(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cl_epoch *e,
                            uint32_t node, uint32_t other)
 {

@@ -8,7 +8,7 @@
  *
  *     VOTE t   0.0 s                         steps take 0.1 s, failure_detection is 3 s
  *     WHERE    3.0 s  to n1, n2, n3
- *     STANDS   3.0 s  n1, n3 wait for n2; n2 for n1, which has sent what it waits for:
+ *     STANDS   3.0 s  n1, n3 wait for n2; n2 for n1, which has sent its message:
  *                     job.stalled: the connection between n1 and n2, named once
  *     WHERE    6.0 s  the same: named twice, the pair is broken, the job does without n2
  *
@@ -24,9 +24,9 @@
  * (link_probe.h), and jobs that use it are planned anew. Example: 40 MB/s where uplinks tell 300
  * MB/s.
  *
- * An epoch is watched from GO on: also a transfer may stand still. What is said of one that is over
- * is not heard. Ranks that hspmdd does not reach are not asked, and where no rank answers nothing
- * is named; a vote that all of them know of counts as one that rank 0 has told.
+ * An epoch is watched from GO on: also a transfer may stand still. Messages about an epoch that is
+ * over are not heard. Ranks that hspmdd does not reach are not asked, and where no rank answers
+ * nothing is named; a vote that all of them know of counts as one that rank 0 has told.
  *
  * Purity: pure, as all of the machine. */
 #ifndef HSP_PROGRESS_H

@@ -152,7 +152,7 @@ static bool has_place(const struct hsp_cluster *c, uint32_t job)
     return n > (has_suspects(c, job) ? 0 : HSP_REACH_ROUNDS / 2);
 }
 
-/* Nobody can be asked: what is suspected is believed. */
+/* Nobody can be asked: each suspicion is believed. */
 static void believe(struct hsp_cluster *c, const struct hsp_job *j)
 {
     for (uint32_t i = 0; i < c->n_pairs; i++) {
@@ -234,7 +234,7 @@ void hsp_ci_reached(struct hsp_cluster *c, struct hsp_cluster_node *n,
     c->stir = true;
 }
 
-/* Whether @a has called @b, and said what came of it. */
+/* Whether @a has called @b, and told the result. */
 static bool has_called(const struct hsp_reach_round *r, uint32_t a, uint32_t b)
 {
     const struct hsp_reach_node *x = &r->node[a];

@@ -5,11 +5,11 @@
  * reached, n1 and n2 after 750 ms that they did not reach each other. The round ends with one
  * broken pair. Meanwhile nodes seal; the job plans when both are over.
  *
- * It begins also when a loss is told without the name of a peer (epoch_messages.c): then, as a
+ * A round begins also when a loss is told without the name of a peer (epoch_messages.c): then, as a
  * rule, all answer at once.
  *
- * A round measures all pairs of its nodes, not the suspected ones alone: who is told of a loss does
- * not know what else is cut off, and the next attempt must not find it out.
+ * A round measures all pairs of its nodes, not the suspected ones alone: a report of a loss does
+ * not say which other nodes are cut off, and the next attempt must not find it out.
  *
  * Bounds: HSP_REACH_ROUNDS at a time, HSP_REACH_NODES nodes each, those of suspected pairs first.
  *         Losses without a name begin none when half of the places are taken. A

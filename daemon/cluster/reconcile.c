@@ -25,8 +25,8 @@ static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t ty
     hsp_ci_send(c, n->conn, &m);
 }
 
-/* The same for what the device does for @job. Until its agent says that it is over, a PREPARE of
- * another job would be refused. */
+/* The same for the work of the device for @job. Until its agent says that the work is over, a
+ * PREPARE of another job would be refused. */
 static void end_run(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t type, uint32_t job,
                     uint32_t device, uint64_t epoch)
 {
@@ -57,7 +57,8 @@ static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
         }
         if ((uint32_t)(att - j->att.peers) >= j->att.n_ranks && holds &&
             r->running == j->att.epoch) {
-            att->started = true; /* it said so when nobody listened; ranks say the step too */
+            /* the device said so when nobody listened; ranks say the step too */
+            att->started = true;
         }
         if (hsp_ci_attempt_gone(j) && r->running == j->att.epoch) {
             return NULL;
@@ -69,7 +70,7 @@ static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
     return NULL;
 }
 
-/* A device still runs, or is armed for, an epoch that is over. While nodes are sealed, or no new
+/* A device still runs an epoch that is over, or is armed for it. While nodes are sealed, or no new
  * epoch has begun, its node is sealed as well, for the pieces that its HELLO offered may still
  * change; else the device is only told to stop. */
 static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
@@ -106,7 +107,7 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     const struct hsp_m_run *run[HSP_NODE_DEVICES] = {NULL};
     bool over = hsp_ci_at_rest(j);
     bool finish = false;
-    if (j->state == HSP_JOB_BEHIND) { /* it is left alone, its devices to nobody else */
+    if (j->state == HSP_JOB_BEHIND) { /* the job is left alone, its devices go to no other job */
         for (uint32_t i = 0; i < m->n_runs; i++) {
             if (m->runs[i].job == j->id && n->dev[m->runs[i].device].job == 0) {
                 hsp_ci_lease(c, HSP_DEVICE(at, m->runs[i].device), j->id);
@@ -127,7 +128,7 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
             r->finished ? hsp_ci_first_of(c, j, n, r->running) : NULL;
         finish = finish || (first != NULL && first->device == HSP_DEVICE(at, r->device));
         const struct hsp_node_device *d = &n->dev[r->device];
-        if (over || (d->job == j->id && d->ask == HSP_ASK_STOP)) { /* it is told to stop */
+        if (over || (d->job == j->id && d->ask == HSP_ASK_STOP)) { /* the device is told to stop */
             if (d->job != j->id && d->ending != j->id) {
                 end_run(c, n, hsp_ci_keeps_state(j) ? HSP_MSG_SEAL : HSP_MSG_STOP, j->id, r->device,
                         j->next_epoch - 1);
@@ -193,8 +194,8 @@ static void stop_all(struct hsp_cluster *c, struct hsp_cluster_node *n, const st
     }
 }
 
-/* The same of an adopted job that is forgotten, by the word of the administrator who adopted it:
- * its agent lets nobody else delete what is another cluster's. */
+/* The same of an adopted job that is forgotten, by order of the administrator that adopted it: its
+ * agent lets nobody else delete state of another cluster. */
 static void discard(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_hello *m,
                     const struct hsp_m_kept *k)
 {

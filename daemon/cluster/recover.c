@@ -226,7 +226,7 @@ enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, ui
     return HSP_ENOENT;
 }
 
-/* ---- what is waited for ---- */
+/* ---- nodes that are waited for ---- */
 
 struct away { /* nodes that are not here, each once */
     bool *named;
@@ -280,7 +280,8 @@ static bool is_held(const struct hsp_job *j, const struct hsp_job_plan *p,
     return is;
 }
 
-/* Whether each shard of @p is here, or may be on a node that is not, without what @node has. */
+/* Whether each shard of @p is here, or may be on a node that is not, without the pieces of
+ * @node. */
 static bool may_be_whole(const struct hsp_cluster *c, const struct hsp_job *j,
                          const struct hsp_job_plan *p, uint32_t node)
 {
@@ -301,7 +302,7 @@ const char *hsp_ci_awaited_without(struct hsp_cluster *c, const struct hsp_job *
 {
     struct away a = nobody_yet(c);
     for (uint32_t i = 0; i < j->n_plans && a.named != NULL; i++) {
-        a.named[node] = true; /* it is not awaited */
+        a.named[node] = true; /* the node is not awaited */
         if (may_be_whole(c, j, &j->plans[i], node)) {
             add_away(c, j, &j->plans[i], &a);
         }

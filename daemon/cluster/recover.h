@@ -15,8 +15,8 @@
  * as above. Once all holders are here, or the wait is over, the job goes on from 89, and GO says
  * that 90 is lost (state.lost) if it was stable.
  *
- * Example: each tenth version is due. Version 80 is stable, and n1 finds version 87 damaged while it
- * trains; n2 dies. No node has sealed 87, so the job goes on from 80 at once. */
+ * Example: each tenth version is due. Version 80 is stable, and n1 finds version 87 damaged while
+ * it trains; n2 dies. No node has sealed 87, so the job goes on from 80 at once. */
 #ifndef HSP_RECOVER_H
 #define HSP_RECOVER_H
 #include "daemon/cluster/cluster_state.h"
@@ -55,13 +55,13 @@ bool hsp_ci_went_no_further(const struct hsp_cluster *c, const struct hsp_job *j
  * here: so better wait for those nodes; HSP_ENOENT: nothing is whole. */
 enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,
                               uint64_t *ret_version);
-/* The nodes that may bring what makes a version from @least on of layout @from whole, or one of a
- * later layout; "": none, but pieces are here that cannot be reached now. NULL: nothing can come
- * any more, as all holders are here without it. */
+/* The nodes that may bring the missing pieces of a version from @least on of layout @from, or of
+ * one of a later layout; "": none, but pieces are here that cannot be reached now. NULL: nothing
+ * can come any more, as all holders are here without such pieces. */
 const char *hsp_ci_awaited(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,
                            uint64_t least);
-/* The nodes that may bring what makes a layout whole though @node never comes back;
- * NULL: none may. */
+/* The nodes that may bring the missing pieces of a layout though @node never comes back; NULL: none
+ * may. */
 const char *hsp_ci_awaited_without(struct hsp_cluster *c, const struct hsp_job *j, uint32_t node);
 
 #endif

@@ -1,19 +1,19 @@
-/* The forms of the rows of the durable state, and what came with each. A row begins
- * with its form. */
+/* Numbers the forms of the rows of the durable state, so that older rows are read, and names the
+ * news of each. A row begins with its form. */
 #ifndef HSP_ROW_FORMS_H
 #define HSP_ROW_FORMS_H
 
-#define ROW_VERSION    16 /* that is written */
+#define ROW_VERSION    16 /* the form that is written */
 #define ROW_LINES      16 /* agents that had the name of a node before */
-#define ROW_CUTS       15 /* what was given up of the history of a job */
+#define ROW_CUTS       15 /* the cuts of the history of a job */
 #define ROW_RAN        15 /* the nodes that have run a job */
-#define ROW_MADE_OF    15 /* of which versions layouts were made, in some rows of 15 */
+#define ROW_MADE_OF    15 /* the versions of which layouts were made, in some rows of 15 */
 #define ROW_BORN       14 /* the cluster in which a job began; in some rows of 13, too */
-#define ROW_ADOPTED    13 /* whose jobs were */
+#define ROW_ADOPTED    13 /* clusters of which jobs were adopted */
 #define ROW_DOUBT      12 /* jobs that may have ended since a backup */
 #define ROW_HELLO      12 /* the generation in which a node last said hello */
 #define ROW_GIVEN_UP   12 /* versions of layouts that were given up, and their last epochs */
-#define ROW_KNOWN      11 /* what nodes have proven and may do; older checkpoints */
+#define ROW_KNOWN      11 /* the proofs and rights of nodes; older checkpoints */
 #define ROW_TRUSTED    10 /* the trusted networks of epochs */
 #define ROW_CKPTS      9  /* which checkpoints are meant */
 #define ROW_LINKS      8  /* the transports of epochs */

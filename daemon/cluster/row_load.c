@@ -313,7 +313,7 @@ static void get_terms(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_jo
     j->checkpoint_path = get_string(c, r);
 }
 
-/* How far it is. */
+/* The progress of the job. */
 static void get_progress(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
 {
     get_text(r, j->reason, sizeof(j->reason));
@@ -355,7 +355,7 @@ static bool get_leases(struct hsp_cluster *c, struct hsp_cursor *r, const struct
     return true;
 }
 
-/* Its cluster, and the signs against it. */
+/* The cluster of the job, and the evidence that holds it back. */
 static void get_standing(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
 {
     if (version >= ROW_DOUBT) {
@@ -377,7 +377,7 @@ static bool get_ran(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version
 {
     if (version < ROW_RAN) {
         hsp_ci_mark_ran(c, j, &j->cur);
-        if (j->att.phase == HSP_ATT_GO) { /* they may be running already */
+        if (j->att.phase == HSP_ATT_GO) { /* these ranks may be running already */
             hsp_ci_mark_ran(c, j, &j->att);
         }
         j->ran_unknown = j->begun != 0;
@@ -517,7 +517,7 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
         hsp_ci_plan_fini(&p);
         return false;
     }
-    uint32_t at = j->n_plans++; /* ascending, whatever the order of the rows */
+    uint32_t at = j->n_plans++; /* ascending, in any order of the rows */
     for (; at > 0 && j->plans[at - 1].plan > p.plan; at--) {
         j->plans[at] = j->plans[at - 1];
     }

@@ -1,7 +1,7 @@
 /* Restores the durable state from rows of the forms ROW_OLDEST to ROW_VERSION (row_forms.h).
  *
  * The caller gives the rows of nodes first, then those of jobs, then those of plans: a row names
- * what stands in earlier ones. */
+ * nodes and jobs of earlier ones. */
 #ifndef HSP_ROW_LOAD_H
 #define HSP_ROW_LOAD_H
 #include "daemon/cluster/cluster_state.h"

@@ -25,7 +25,7 @@ bool hsp_cluster_row_restored(const struct hsp_cluster_row *row, uint64_t *ret_l
     return true;
 }
 
-/* What follows the generation. */
+/* The greatest generation that members have obeyed, which follows the generation in the row. */
 static uint64_t ahead_of_row(struct hsp_cursor *r, uint8_t version)
 {
     size_t n;

@@ -1,5 +1,5 @@
-/* Rows of the durable state as a store sees them that has no core: their cluster, the jobs that
- * they name, and the row with which an older store is put back. */
+/* Reads rows of the durable state without a core, so that a store can tell their cluster and the
+ * jobs that they name, and writes the row with which an older store is put back. */
 #ifndef HSP_ROW_READ_H
 #define HSP_ROW_READ_H
 #include "daemon/cluster/cluster.h"

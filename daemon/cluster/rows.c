@@ -139,7 +139,8 @@ void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n)
     store_row(c, node_row(c, hsp_ci_index_of(c, n), n));
 }
 
-/* Nobody but hspmdd and the node itself may know what proves that it is that node. */
+/* Leaves out the incarnation: nobody but hspmdd and the node itself may know the proof of its
+ * identity. */
 struct hsp_cluster_row hsp_ci_name_row(struct hsp_cluster *c, uint32_t index)
 {
     struct hsp_cluster_node bare = {.state = HSP_NODE_LEFT};
@@ -308,7 +309,7 @@ struct hsp_cluster_row hsp_ci_terms_row(struct hsp_cluster *c, const struct hsp_
     bare.ahead[0] = '\0';
     if (j->att.epoch != 0 && (j->att.mode == HSP_MODE_FRESH || j->att.mode == HSP_MODE_RESTORE)) {
         bare.anew = false;
-        bare.begun = j->att.epoch; /* as far as anybody will know who has these papers alone */
+        bare.begun = j->att.epoch; /* as far as a coordinator with these papers alone will know */
     }
     hsp_ci_cuts_of(j, &j->att, &bare.cuts);
     return job_row(c, &bare);

@@ -10,7 +10,8 @@
 
 void hsp_ci_store_cluster(struct hsp_cluster *c); /* its id and generation, and that it is behind */
 void hsp_ci_store_ended(struct hsp_cluster *c);   /* numbers of jobs that are over and forgotten */
-void hsp_ci_store_adopted_ended(struct hsp_cluster *c); /* those that were another cluster's */
+/* numbers of jobs that were another cluster's */
+void hsp_ci_store_adopted_ended(struct hsp_cluster *c);
 void hsp_ci_store_term(struct hsp_cluster *c);
 void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n);
 void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j);

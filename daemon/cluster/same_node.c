@@ -1,4 +1,4 @@
-/* See same_node.h. */
+/* Compares the incarnation that an agent shows with those on record of the node that it names. */
 #include "daemon/cluster/same_node.h"
 
 #include <string.h>
@@ -90,8 +90,9 @@ bool hsp_ci_was_it(const struct hsp_cluster *c, const struct hsp_cluster_node *n
     return n != NULL && !hsp_digest_is_zero(told) && hsp_digest_equal(told, n->secret);
 }
 
-/* Where the line of now is kept when another agent takes the name of @n: in the place of the oldest
- * that holds nothing; HSP_NODE_LINES where it holds nothing itself, and all others do. */
+/* The place for the present line when another agent takes the name of @n: that of the oldest line
+ * that holds nothing; HSP_NODE_LINES where the present line holds nothing itself, and all others
+ * do. */
 static size_t place_of_line(const struct hsp_cluster *c, const struct hsp_cluster_node *n)
 {
     for (size_t i = HSP_NODE_LINES; i-- > 0;) {

@@ -79,7 +79,8 @@ static uint32_t watch(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     return found;
 }
 
-/* What was observed says how fast the devices are to each other; the fastest keeps its profile. */
+/* Observed times give the speeds of the devices relative to each other; the fastest keeps its
+ * profile. */
 static void learn_speeds(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_plan_info *p,
                          double planned)
 {

@@ -1,4 +1,5 @@
-/* Counts the nodes that hold the state of a job, to say what the loss of one node would cost. */
+/* Counts the nodes that hold the state of a job, so that status can name the cost of losing a
+ * node. */
 #ifndef HSP_SPREAD_H
 #define HSP_SPREAD_H
 #include "daemon/cluster/cluster_state.h"

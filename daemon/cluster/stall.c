@@ -7,7 +7,7 @@
 struct stall {
     hsp_msec from;   /* the last event */
     hsp_msec by;     /* so long ago */
-    hsp_msec chance; /* who waits until later has time for a beat */
+    hsp_msec chance; /* a wait that ends later leaves time for a beat */
 };
 
 /* @t is when a wait for a message ends. One that was over before stays over; 0 and HSP_NEVER:

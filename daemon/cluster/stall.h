@@ -1,9 +1,9 @@
 /* Forgives nodes the time in which hspmdd itself did not run: a suspended machine, a paused virtual
  * one, a process that was stopped or starved.
  *
- * What nodes sent meanwhile is still unread, and their own time may have stood too. So that time is
- * no silence of theirs, and it ends no wait for a message: each wait is longer by it, and lasts one
- * more beat at least, as a node may have to connect again first.
+ * Messages that nodes sent meanwhile are still unread, and their own time may have stood too. So
+ * that time is no silence of nodes, and it ends no wait for a message: each wait is longer by it,
+ * and lasts one more beat at least, as a node may have to connect again first.
  *
  * Example: RELEASE has gone to n1, which has 60 s for it. 10 s later hspmdd is stopped for 5
  * minutes. Its first event behind that finds that n1 has 50 s left.

@@ -309,7 +309,7 @@ bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node
            (!begun || hsp_ci_is_member(c, j, n));
 }
 
-/* ---- what a HELLO says of each job ---- */
+/* ---- the jobs that a HELLO names ---- */
 
 /* The entry of @job; a new entry if there is none, the last entry if the list is full. */
 static struct hsp_m_kept *kept_of(struct hsp_m_kept *list, uint32_t *n, uint32_t job)

@@ -68,8 +68,8 @@ uint64_t hsp_ci_take_plan(const struct hsp_cluster *c, struct hsp_job *j);
 /* Epoch @epoch of @j, given by another store, is never given here. */
 void hsp_ci_epoch_seen(struct hsp_job *j, uint64_t epoch);
 void hsp_ci_plan_seen(struct hsp_job *j, uint64_t plan); /* the same of a layout */
-/* The next generation, after the store's and after @least: what a store that is lost gave, epochs,
- * layouts, jobs and terms, is given by none of it. */
+/* Begins the next generation, after the store's and after @least: it gives no number of an epoch,
+ * layout, job or term that a lost store gave. */
 void hsp_ci_raise(struct hsp_cluster *c, uint64_t least);
 /* True when @generation was raised from the same store as ours, by another restore or adoption:
  * neither is newer. */
@@ -91,14 +91,14 @@ void hsp_ci_found(struct hsp_cluster *c);
 /* Job @id, which has ended, is forgotten; that it has ended is not. */
 void hsp_ci_job_over(struct hsp_cluster *c, uint32_t id);
 bool hsp_ci_job_is_over(const struct hsp_cluster *c, uint32_t id);
-/* Number of the generation in which what @k says was given: epoch, plan, or a generation
+/* Number of the generation in which the numbers of @k were given: epoch, plan, or a generation
  * ahead of ours. */
 uint64_t hsp_ci_given_in(const struct hsp_cluster *c, const struct hsp_m_kept *k);
 /* For people, behind "put the newer store back": which one that may be and how, in the arena of the
- * step; "" when a restore has replaced none, or one of an earlier generation than number @given, in
- * which what makes this store the older one was given. Example: a store of generation 0 was
- * replaced, and is still beside this one, of generation 1. The folder is put back from last week:
- * epochs since are of generation 1. */
+ * step; "" when a restore has replaced none, or one of an earlier generation than @given, that of
+ * the numbers which make this store the older one. Example: a store of generation 0 was replaced,
+ * and is still beside this one, of generation 1. The folder is put back from last week: epochs
+ * since are of generation 1. */
 const char *hsp_ci_newer_store(struct hsp_cluster *c, uint64_t given);
 /* Job @id, which has ended and is forgotten, was adopted from @cluster: state of it that comes
  * back is of a job that is OVER. The oldest of HSP_ADOPTED_OVER makes room: its state is

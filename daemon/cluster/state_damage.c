@@ -81,7 +81,8 @@ static void make_void(struct hsp_cluster *c, struct hsp_job *j, struct hsp_job_p
 
 void hsp_ci_void_heirs(struct hsp_cluster *c, struct hsp_job *j)
 {
-    for (uint32_t i = 0; i < j->n_plans; i++) { /* what was made of an heir comes later */
+    /* layouts made of such a layout come later in the list */
+    for (uint32_t i = 0; i < j->n_plans; i++) {
         struct hsp_job_plan *p = &j->plans[i];
         if (p->void_from <= p->from_step || !made_of_void(j, p) || p->from_step == 0 ||
             p->from_step <= j->stable || !hsp_ci_went_no_further(c, j, p, p->from_step - 1)) {
@@ -106,8 +107,8 @@ static bool comes_from_void(const struct hsp_job *j, const struct hsp_job_plan *
     return p != NULL;
 }
 
-/* A report that comes late, as its node was not heard: an attempt that begins with what was
- * given up ends. One that all may begin already is sealed first, which shows whether a vote
+/* Takes in a report that comes late, as its node was not heard: an attempt that begins with the
+ * version given up ends. One that all may begin already is sealed first, which shows whether a vote
  * can have passed. */
 static void too_late_for(struct hsp_cluster *c, struct hsp_job *j)
 {
@@ -139,7 +140,7 @@ static void give_up(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
                 "version %llu in layout %llu: %s; it is computed again from an earlier one",
                 (unsigned long long)m->version, (unsigned long long)m->plan, m->part);
     if (j->state == HSP_JOB_RECOVERING && !hsp_ci_attempt_gone(j)) {
-        hsp_ci_void_heirs(c, j); /* as what the attempt begins with */
+        hsp_ci_void_heirs(c, j); /* the version that the attempt begins with may be void, too */
     }
     too_late_for(c, j);
     hsp_ci_look_job(c, j);

@@ -14,9 +14,9 @@
  *
  * Example: the same, but n1 was cut off and is dead when it says so. The job has gone on from
  * n2/0's 120 in layout 4, on n2/0 and n3/0, and that epoch broke before n3/0 had sealed it. When n1
- * is back and has said it, layout 4 is void from 120, too, as is what was made of that: n3/0 shows
- * that no vote of it can have passed. Without such a witness a vote may have, and the version
- * stays. */
+ * is back and has said it, layout 4 is void from 120, too, and so are layouts made of it: n3/0
+ * shows that no vote of layout 4 can have passed. Without such a witness a vote may have, and the
+ * version stays. */
 #ifndef HSP_STATE_DAMAGE_H
 #define HSP_STATE_DAMAGE_H
 #include "daemon/cluster/cluster_state.h"
@@ -29,9 +29,10 @@ void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
 /* Of @j, which is sealed: layouts that were made of a version that was given up, and have certainly
  * committed nothing, are void. */
 void hsp_ci_void_heirs(struct hsp_cluster *c, struct hsp_job *j);
-/* Device @d cannot serve what the attempt of @j takes from it. True: it offers less since then, so
- * that the next attempt is another one. A device that has named no damage lacks all it offered of
- * that version. An attempt that begins the job, or goes on from a checkpoint, takes no state. */
+/* Device @d cannot serve the state that the attempt of @j takes from it. True: it offers less since
+ * then, so that the next attempt is another one. A device that has named no damage lacks all it
+ * offered of that version. An attempt that begins the job, or goes on from a checkpoint, takes no
+ * state. */
 bool hsp_ci_state_missing(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d);
 
 #endif

@@ -28,7 +28,7 @@ static void answer(struct hsp_cluster *c, const struct hsp_admin_event *a, const
     r->text = hsp_ci_printf(c, "%s", text);
 }
 
-/* Nothing of its state is anywhere but at its origin. */
+/* No state of @j exists but that of its origin. */
 static bool not_begun(const struct hsp_job *j)
 {
     return j->state == HSP_JOB_PENDING ||
@@ -48,7 +48,7 @@ static void suspended(struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_job_end(c, j, HSP_JOB_SUSPENDED, resumes_with(c, j));
 }
 
-/* Why not, or NULL. */
+/* Why @j cannot be suspended; NULL: it can. */
 static const char *refusal(struct hsp_cluster *c, const struct hsp_job *j)
 {
     if (j->state == HSP_JOB_SUSPENDED) {

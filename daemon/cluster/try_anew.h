@@ -1,4 +1,4 @@
-/* Forgets what failures have taught of a node, so that jobs try it at once.
+/* Forgets the lessons of a node's failures, so that jobs try the node at once.
  *
  * Example: h had no room in its state folder, and job mist does without it. The disk is cleared,
  * and an administrator says `undrain h`. The fault of h, the facts of mist about h and its refusals

@@ -48,7 +48,7 @@ static enum hsp_culprit_kind kind_of(const struct hsp_wait *w)
                                      : HSP_CULPRIT_CIRCLE;
 }
 
-/* A number for the pair of nodes; 0 for what is no link. */
+/* A number for the pair of nodes of a link; 0: the edge is no link. */
 static uint64_t link_of(const struct hsp_wait *w, uint32_t v)
 {
     if (kind_of(&w[v]) != HSP_CULPRIT_LINK) {

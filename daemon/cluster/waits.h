@@ -1,16 +1,15 @@
-/* Finds the link or the thread that all others of a job wait for, in the graph of who waits for
- * whom.
+/* Finds the link or the thread that all others of a job wait for, in their wait-for graph.
  *
  * The idea is the wait-for graph of deadlock detection, in the model where a process waits for one
  * other at a time (R. C. Holt, Some deadlock properties of computer systems, 1972; E. Knapp,
  * Deadlock detection in distributed databases, 1987, "single-resource model"). Every vertex has one
  * edge at most, so each way through the graph ends in one *sink*: a vertex that waits for nobody,
- * or a circle. To these comes a third kind, the *link*: who waits for a message that has been sent
- * and has not arrived waits for the link, and not for the sender. The sink with the most vertices
- * on their way to it is the culprit.
+ * or a circle. To these comes a third kind, the *link*: a thread whose message has been sent and
+ * has not arrived waits for the link, and not for the sender. The sink with the most vertices on
+ * their way to it is the culprit.
  *
- * Example: thread 0 waits for 1, 1 for 2, 3 for 2; of 1 is known that 2 has sent what 1 waits for.
- * The sinks are the link 1-2 (waited for by 0 and 1) and thread 2 (by 3): the link is the culprit.
+ * Example: thread 0 waits for 1, 1 for 2, 3 for 2; 2 is known to have sent the message for 1. The
+ * sinks are the link 1-2 (waited for by 0 and 1) and thread 2 (by 3): the link is the culprit.
  *
  * Links are links of nodes: all waits between two nodes count for one link.
  *
@@ -27,7 +26,7 @@ struct hsp_wait {      /* a vertex: a thread of a rank */
     uint32_t on;       /* vertex that it waits for, or HSP_WAITS_NOBODY */
     bool link;         /* the message is under way; the nodes of the two vertices differ */
     uint32_t node;     /* where it runs */
-    uint64_t since_ms; /* how long it waits, or does what it does */
+    uint64_t since_ms; /* how long its wait or its work lasts */
 };
 
 enum hsp_culprit_kind {
