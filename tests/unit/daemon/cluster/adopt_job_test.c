@@ -1,4 +1,5 @@
-/* The adoption of a job of another cluster: its agents keep the state and the papers of the job. */
+/* Tests the adoption of a job of another cluster, whose agents keep the state and the papers of the
+ * job. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 static const struct hsp_digest lost = {1, 2}, found = {3, 4};
 
-/* What the agents of job 1 keep, on two nodes of cluster `lost`, in @arena. */
+/* The papers that the agents of job 1 keep, on two nodes of cluster `lost`, in @arena. */
 static struct hsp_papers papers_of_a_job(struct hsp_arena *arena)
 {
     struct cw_world w;
@@ -35,7 +36,7 @@ static struct hsp_papers papers_of_a_job(struct hsp_arena *arena)
     return p;
 }
 
-/* An hspmdd that began with an empty folder, and what the agents of that job keep. */
+/* An hspmdd that began with an empty folder, and the papers that the agents of that job keep. */
 static struct hsp_papers begin_anew(struct cw_world *w, struct hsp_arena *arena)
 {
     struct hsp_papers p = papers_of_a_job(arena);
@@ -68,7 +69,7 @@ static void foreign_hello(struct cw_world *w, uint32_t conn, uint32_t node)
                                       .runs = &run});
 }
 
-static const char *believed; /* whom the administrator names, NULL nobody */
+static const char *believed; /* the node that the administrator names, NULL none */
 
 static enum hsp_status adopt(struct cw_world *w, const struct hsp_papers *p, bool force)
 {
@@ -122,7 +123,8 @@ static void a_job_goes_on_from_what_its_agents_keep(void **state)
     assert_int_equal(cw_count_sent(&w, HSP_MSG_SEAL), 2);
     sealed(&w, 0);
     sealed(&w, 1);
-    assert_int_equal(cw_job(&w, 1)->failures, 0); /* that they come one after the other is none */
+    /* nodes that come one after the other are no failure */
+    assert_int_equal(cw_job(&w, 1)->failures, 0);
     cw_plan(&w, 1);
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->att.epoch, HSP_GENERATION_NUMBERS + 1);
@@ -132,7 +134,7 @@ static void a_job_goes_on_from_what_its_agents_keep(void **state)
     assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
     assert_string_equal(told(&w),
                         "job 1 is job mist here, which is recovering: there is nothing to adopt");
-    p.whose.cluster = (struct hsp_digest){0xab, 7}; /* it was adopted there, too */
+    p.whose.cluster = (struct hsp_digest){0xab, 7}; /* the job was adopted there, too */
     assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
     assert_string_equal(told(&w),
                         "job 1 is job mist here, which is recovering: there is nothing to adopt; "
@@ -144,7 +146,8 @@ static void a_job_goes_on_from_what_its_agents_keep(void **state)
     hsp_arena_free(arena);
 }
 
-/* The administrator means the agents that are here and keep the job: nobody else takes their names meanwhile. */
+/* The administrator means the agents that are here and keep the job: nobody else takes their names
+ * meanwhile. */
 static void an_adopted_node_is_the_one_that_was_here(void **state)
 {
     (void)state;
@@ -206,7 +209,7 @@ static void what_cannot_be_adopted(void **state)
                   "further: n1; start their agents, or use --force when they are gone for good");
     struct hsp_m_kept other = {.job = 9, .name = "dusk", .cluster = lost, .epoch = 5, .plan = 1};
     cw_hello_keeping(&w, 12, "n1", 0, &other,
-                     false); /* it has that name, and does not keep the job */
+                     false); /* the agent has that name, and does not keep the job */
     assert_non_null(hsp_cluster_parked_by_name(w.c, "n1"));
     assert_int_equal(adopt(&w, &p, false), HSP_ENODEV);
     assert_non_null(strstr(told(&w), "not here, though its newest layout has state there"));
@@ -232,8 +235,8 @@ static void what_cannot_be_adopted(void **state)
     hsp_arena_free(arena);
 }
 
-/* Who lies may name the last generation that is taken. The papers that are made from then on are of the one behind it,
- * and an administrator can still say that they are good. */
+/* A liar may name the last generation that is taken. The papers that are made from then on are of
+ * the generation behind it, and an administrator can still say that they are good. */
 static void papers_of_the_last_generation(void **state)
 {
     (void)state;
@@ -272,8 +275,8 @@ static struct hsp_papers numbered(struct hsp_arena *arena, const struct hsp_pape
     return q;
 }
 
-/* A number that nobody has given is believed only of whom an administrator names, and leaves the numbers of
- * new jobs as they are. */
+/* A number that nobody has given is believed only of a node that an administrator names, and leaves
+ * the numbers of new jobs as they are. */
 static void papers_with_the_last_numbers(void **state)
 {
     (void)state;

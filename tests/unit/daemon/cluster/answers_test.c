@@ -1,5 +1,5 @@
-/* Answers of the planner: a text that is no plan is refused with its fault, and nothing begins;
- * devices without a use in the plan are for others. */
+/* Tests the answers of the planner: a text that is no plan is refused with its fault, and nothing
+ * begins; devices without a use in the plan are for others. */
 #include <stdio.h>
 #include <string.h>
 
@@ -172,7 +172,8 @@ static void no_plan(struct cw_world *w, const char *why)
                        .job = 1, .ticket = w->ticket, .status = HSP_EINFEASIBLE, .reason = why}});
 }
 
-/* Each second the same question: it is told once, and again with other devices or for another reason. */
+/* Each second the same question: it is told once, and again with other devices or for another
+ * reason. */
 static void what_is_asked_in_vain_is_told_once(void **state)
 {
     (void)state;
@@ -262,7 +263,7 @@ static void a_long_reason_is_whole_in_the_events(void **state)
     cw_end(&w);
 }
 
-/* Facts of jobs and plans that the last step has told. */
+/* The number of facts about jobs and plans that the last step has told. */
 static uint32_t told(const struct cw_world *w)
 {
     uint32_t n = 0;
@@ -274,7 +275,7 @@ static uint32_t told(const struct cw_world *w)
     return n;
 }
 
-/* Half a second later the first @n_nodes beat. Returns what was told. */
+/* Half a second later the first @n_nodes beat. Returns the number of facts told. */
 static uint32_t beats(struct cw_world *w, uint32_t n_nodes)
 {
     uint32_t n = 0;
@@ -287,7 +288,7 @@ static uint32_t beats(struct cw_world *w, uint32_t n_nodes)
     return n + told(w);
 }
 
-/* For a minute each question is answered so. Returns what was told. */
+/* For a minute each question is answered so. Returns the number of facts told. */
 static uint32_t a_minute_without(struct cw_world *w, uint32_t n_nodes, const char *why)
 {
     uint32_t n = 0, asked = 0;
@@ -304,8 +305,8 @@ static uint32_t a_minute_without(struct cw_world *w, uint32_t n_nodes, const cha
     return n;
 }
 
-/* A job waits: why there is no plan is told, and that it waits for that; then nothing until the reason is another
- * one. A plan is taken at once. */
+/* Events tell once why there is no plan for a waiting job, and once that the job waits for that.
+ * Then they tell nothing until the reason changes. A plan is taken at once. */
 static void a_job_that_waits_tells_its_reason_once(void **state)
 {
     (void)state;

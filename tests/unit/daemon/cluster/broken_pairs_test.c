@@ -1,5 +1,5 @@
-/* Nodes that do not reach each other: the questions, the answers that count, the nodes left out.
- * Node k has one device, which is rank k. */
+/* Tests nodes that do not reach each other: the questions, the answers that count, the nodes left
+ * out. Node k has one device, which is rank k. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -256,7 +256,7 @@ static void another_executor_since(void **state)
     cw_end(&w);
 }
 
-/* Then its death is the cause, and nobody waits for more. */
+/* The death of the node is the cause then, and nobody waits for more. */
 static void a_node_that_dies_explains_it(void **state)
 {
     (void)state;
@@ -335,7 +335,7 @@ static void until_it_is_mended(void **state)
     cw_end(&w);
 }
 
-/* ---- who is left out ---- */
+/* ---- nodes that are left out ---- */
 
 static void broken(struct cw_world *w, uint32_t n, const uint32_t (*pair)[2])
 {
@@ -393,9 +393,9 @@ static void state_is_kept(void **state)
     cw_end(&w);
 }
 
-/* Of two shards n0 and n1, which do not reach each other, have one each; n2 has none. It reaches both,
- * so the state of n1 comes by way of it, though n0 alone is planned with, and though its executor
- * is just being started. */
+/* Of two shards n0 and n1, which do not reach each other, have one each; n2 has none. n2 reaches
+ * both, so the state of n1 comes by way of n2, though n0 alone is planned with, and though the
+ * executor of n2 is just being started. */
 static void state_comes_over_a_third(void **state)
 {
     (void)state;
@@ -521,8 +521,8 @@ static void j_beside_x(struct cw_world *w)
     assert_int_equal(cw_job(w, 2)->state, HSP_JOB_RUNNING);
 }
 
-/* x may have one device more, and cannot use those of n1, which n0 does not reach. So j has n1/1, though it comes
- * second, and though it is asked for one after the other who has what. */
+/* x may have one device more, and cannot use those of n1, which n0 does not reach. So j has n1/1,
+ * though j comes second, and though the holders of devices are gone through job by job. */
 static void what_cannot_be_used_is_not_taken(void **state)
 {
     (void)state;
@@ -549,8 +549,8 @@ static void what_cannot_be_used_is_not_taken(void **state)
     cw_end(&w);
 }
 
-/* Two nodes of the running epoch cannot connect anew, and a switch would need that: none is planned or begun until
- * they can. */
+/* Two nodes of the running epoch cannot connect anew, and a switch would need that: none is planned
+ * or begun until they can. */
 static void members_apart_train_on(void **state)
 {
     (void)state;
@@ -562,7 +562,7 @@ static void members_apart_train_on(void **state)
     const struct hsp_job *j = cw_job(&w, 1);
     uint64_t epoch = j->next_epoch, ticket = w.ticket;
     for (uint32_t i = 0; i < 40; i++) {
-        if (asked(&w, 0) != NULL) { /* they are measured again */
+        if (asked(&w, 0) != NULL) { /* the two are measured again */
             deaf_to(&w, 0, 0);
             deaf_to(&w, 1, 0);
         }
@@ -590,7 +590,7 @@ static void members_apart_train_on(void **state)
     cw_end(&w);
 }
 
-/* What they have between them is slow, and is had by the next epoch as well. */
+/* Two members are joined by a slow connection, which the next epoch has as well. */
 static void members_with_a_slow_pair_switch(void **state)
 {
     (void)state;
@@ -716,7 +716,7 @@ static void breaks(struct cw_world *w, uint32_t conn, const char *why)
                             .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = why}});
 }
 
-/* Those who hear of an abort may be heard before the one who knows the cause. */
+/* Ranks that hear of an abort may be heard before the rank that knows the cause. */
 static void the_cause_comes_behind_the_abort(void **state)
 {
     (void)state;
@@ -733,7 +733,7 @@ static void the_cause_comes_behind_the_abort(void **state)
     cw_end(&w);
 }
 
-/* One that has lost who aborted the epoch names that peer, and no reason. */
+/* A rank that has lost the peer which aborted the epoch names that peer, and no reason. */
 static void the_cause_comes_behind_the_loss_of_who_aborts(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What was given up of a job's history never counts again, whatever is on disk. */
+/* Tests that checkpoints given up by a job never count again, whichever are on disk. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 
-/* What the last step has told a member of the epoch that it is to begin. */
+/* The PREPARE that the last step has sent to a member of the epoch that is to begin. */
 static const struct hsp_m_prepare *told(const struct cw_world *w)
 {
     const struct hsp_action *a = cw_find(w, HSP_ACT_PREPARE);
@@ -120,7 +120,8 @@ static void what_was_given_up_stays_so(void **state)
     assert_non_null(cw_fact(&w, "ckpt.fallback"));
     cw_plan(&w, 1);
     assert_true(told(&w)->step == 40 && told(&w)->ckpt_content == 1040);
-    assert_true(told(&w)->n_cuts == 2 && told(&w)->cuts[1].step == 40); /* that at 60 says less */
+    /* the cut at 60 says less */
+    assert_true(told(&w)->n_cuts == 2 && told(&w)->cuts[1].step == 40);
     assert_string_equal(on_record(&w), "40.1, 60.2");
     wc_begins(&w, 41);
     assert_string_equal(on_record(&w), "40.1");
@@ -161,8 +162,8 @@ static void nor_is_it_fallen_back_to(void **state)
     cw_end(&w);
 }
 
-/* An administrator may want what was given up: then it is of the history, and what was made instead of
- * it is not. */
+/* An administrator may choose a checkpoint that was given up: then it is of the history, and the
+ * checkpoints made instead of it are not. */
 static void what_is_chosen_counts_again(void **state)
 {
     (void)state;
@@ -196,8 +197,8 @@ static bool counts(const struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step)
     return hsp_cuts_allow(h->cut, h->n, epoch, step);
 }
 
-/* A job may lose its state as often as it likes: what counts among the newest does, and what does not
- * never does. */
+/* However often a job loses its state, checkpoints of its history among the newest count, and those
+ * given up never do. */
 static void cuts_are_bounded(void **state)
 {
     (void)state;
@@ -219,8 +220,8 @@ static void cuts_are_bounded(void **state)
     assert_int_equal(h.n, 1);
 }
 
-/* An administrator goes up through an epoch that was given up: what is chosen counts, however often, and what the
- * epochs between have written behind their beginnings does not. */
+/* An administrator goes up through an epoch that was given up: the chosen checkpoint counts,
+ * however often, and those that the epochs between have written behind their beginnings do not. */
 static void up_through_one_epoch(void **state)
 {
     (void)state;
@@ -236,7 +237,7 @@ static void up_through_one_epoch(void **state)
     }
 }
 
-/* All numbers that there are: what a choice leaves out is what was never made on the way to it. */
+/* For all numbers: a choice leaves out the checkpoints that were not made on the way to it. */
 static void a_choice_among_histories(void **state)
 {
     (void)state;
@@ -258,7 +259,8 @@ static bool told_counts(const struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t 
     return hsp_cuts_allow_metrics(h->cut, h->n, epoch, step);
 }
 
-/* Metrics count by the same cuts: the step that was gone on from does, whatever was told behind it does not. */
+/* Metrics count by the same cuts: the step that was gone on from counts, metrics told behind it do
+ * not. */
 static void metrics_of_what_was_given_up(void **state)
 {
     (void)state;
@@ -271,7 +273,8 @@ static void metrics_of_what_was_given_up(void **state)
         assert_true(told_counts(&h, epoch, 41));
     }
     assert_false(told_counts(&h, 3, 41));
-    for (uint64_t epoch = 5; epoch < 7; epoch++) { /* to a later step of what was given up; again */
+    /* to a later step of an epoch that was given up; again */
+    for (uint64_t epoch = 5; epoch < 7; epoch++) {
         hsp_ci_cuts_add(&h, epoch, 60, 1);
         assert_true(told_counts(&h, 1, 60) && !told_counts(&h, 1, 61));
         assert_true(!told_counts(&h, 4, 50) && told_counts(&h, epoch, 61));
@@ -281,7 +284,7 @@ static void metrics_of_what_was_given_up(void **state)
     assert_true(told_counts(&h, 0, 50)); /* of no epoch that is known */
 }
 
-/* A checkpoint that led to what is chosen may not count any more; its metrics do. */
+/* A checkpoint that led to the chosen one may not count any more; its metrics do. */
 static void metrics_that_led_there_count(void **state)
 {
     (void)state;
@@ -327,9 +330,9 @@ static int write_some(struct written *all, int *n, int head, uint64_t draw, uint
     return head;
 }
 
-/* Where the cuts are known the disk tells nothing that they do not. Where the store has none of them it tells which
- * one is the newest of the last line; and none of that line is left out where nothing was chosen that had been given
- * up (@down). */
+/* Where the cuts are known the disk tells nothing beyond them. Where the store has none of them the
+ * disk tells which one is the newest of the last line; and none of that line is left out where
+ * nothing was chosen that had been given up (@down). */
 static void told_by_disk(const struct written *all, int n, const struct hsp_ckpt_cuts *h,
                          uint64_t begun, bool down)
 {
@@ -352,8 +355,8 @@ static void told_by_disk(const struct written *all, int n, const struct hsp_ckpt
     }
 }
 
-/* What counts is of the history that runs, whatever was chosen; and all of it counts, where nothing was
- * chosen that had been given up, as long as the cuts have room. */
+/* Each checkpoint that counts is of the history that runs, for any choice; and all of that history
+ * counts, where nothing was chosen that had been given up, as long as the cuts have room. */
 static void any_history(void **state)
 {
     (void)state;
@@ -396,8 +399,8 @@ static void any_history(void **state)
     }
 }
 
-/* A store that was put back before gave epochs that this one has not: what they wrote is given up with the rest, where
- * there can be such an epoch. */
+/* A store that was put back before gave epochs that this one has not: checkpoints of such epochs
+ * are given up with the rest, where there can be such an epoch. */
 static void what_another_store_wrote_is_given_up(void **state)
 {
     (void)state;
@@ -485,8 +488,8 @@ static void all_prepared_old(const struct cw_world *w, uint32_t n)
     }
 }
 
-/* What the members are able to is known when the last one is there, and is the same in all PREPAREs, also of one
- * that is sent again. */
+/* The abilities of the members are known when the last one is there, and are the same in all
+ * PREPAREs, also in one that is sent again. */
 static void what_all_are_able_to_is_fixed_when_all_are_there(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Checkpoints on disk count beside the record: newer ones, lost ones, those of another history,
- * those asked for. */
+/* Tests that checkpoints on disk count beside the record: newer ones, lost ones, those of another
+ * history, those asked for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -235,8 +235,9 @@ static void any_on_disk_can_be_asked_for(void **state)
     cw_end(&w);
 }
 
-/* The executors of a job whose state is in memory alone have died, and their segments with them. A checkpoint that was
- * written, and nobody could tell of it, is older or newer than what is known. */
+/* The executors of a job whose state is in memory alone have died, and their segments with them. A
+ * checkpoint that was written, and that nobody could tell of, is older or newer than the step
+ * known. */
 static void steps_that_are_lost_are_counted(void **state)
 {
     static const char *const says[] = {
@@ -311,8 +312,8 @@ static void comes_back(struct cw_world *w, uint32_t node)
                      .node = name, .was = cw_last(w, name), .n_holdings = 1, .holdings = &h});
 }
 
-/* All nodes are cut off for longer than state is waited for, and come back one behind the other: the first does not
- * begin with a checkpoint before the second can be there. */
+/* All nodes are cut off for longer than state is waited for, and come back one behind the other:
+ * the first does not begin with a checkpoint before the second can be there. */
 static void what_comes_back_piece_by_piece_is_waited_for(void **state)
 {
     (void)state;
@@ -512,8 +513,8 @@ static double looked_through(uint32_t n)
     return s;
 }
 
-/* Many nodes may see many checkpoints: 8 times as many take some 9 times as long; in squares it
- * would be 64 times. */
+/* Many nodes may see many checkpoints: 8 times as many take some 9 times as long; a quadratic
+ * search would take 64 times as long. */
 static void thousands_are_looked_through_in_time(void **state)
 {
     (void)state;
@@ -541,7 +542,8 @@ static void is_back_without_it(struct cw_world *w, uint32_t node)
     cw_hello(w, node + 1, node == 0 ? "n0" : "n1", 0, 1);
 }
 
-/* Nodes see the checkpoint of @step, and @away is not here, "" none is, until the job has planned or 200 s are over. */
+/* Nodes see the checkpoint of @step, and node @away ("": none) is not here, until the job has
+ * planned or 200 s are over. Returns the time. */
 static hsp_msec until_planned(struct cw_world *w, uint64_t step, const char *away)
 {
     const struct hsp_m_seen seen = {step, WC_TERM, 1, 1000 + step};
@@ -565,7 +567,8 @@ static void no_plan(struct cw_world *w)
                                              .reason = "it does not fit"}});
 }
 
-/* All that had the state are back without it: nobody was waited for with it, and n2 is with the checkpoints. */
+/* All that had the state are back without it: nobody was waited for with it, and n2 is with the
+ * checkpoints. */
 static void one_that_had_no_state_is_waited_for(void **state)
 {
     (void)state;
@@ -580,7 +583,8 @@ static void one_that_had_no_state_is_waited_for(void **state)
     cw_end(&w);
 }
 
-/* n1 was waited for with the state. There is no plan yet, and n2, which has checkpoint 60, goes: n2 was not. */
+/* n1 was waited for with the state. There is no plan yet, and n2, which has checkpoint 60, goes: n2
+ * was not. */
 static void one_that_goes_before_the_begin_is_waited_for(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* A restored store does not know which checkpoints were given up since: the disk shows it. */
+/* Tests a restored store, which does not know the checkpoints given up since: the disk shows
+ * them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +22,8 @@ static void back_up(const struct cw_world *w, struct backup *b)
     }
 }
 
-/* hspmdd ends and starts with these rows, put back with --restore; the nodes have nothing of the job. */
+/* hspmdd ends and starts with these rows, put back with --restore; the nodes have nothing of the
+ * job. */
 static void put_back(struct cw_world *w, const struct backup *b)
 {
     struct hsp_buf row;
@@ -90,7 +92,8 @@ static void restored_over_a_choice(struct cw_world *w, bool early)
     assert_true(cw_job(w, 1)->ckpt_step == (early ? 40 : 60) && cw_job(w, 1)->cuts.n == 1);
 }
 
-/* The attempt has gone, and hspmdd ends and starts while its members read the checkpoint, which takes long. */
+/* The attempt has gone, and hspmdd ends and starts while its members read the checkpoint, which
+ * takes long. */
 static void restarted_as_it_begins(struct cw_world *w)
 {
     cw_ready(w, 1, 0, 5);
@@ -106,7 +109,7 @@ static void restarted_as_it_begins(struct cw_world *w)
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
 }
 
-/* The disk shows that 60 was given up, which the store does not know. It stays so. */
+/* The disk shows that 60 was given up, which the store does not know. The 60 stays given up. */
 static void what_was_given_up(bool restarts)
 {
     struct cw_world w;
@@ -194,8 +197,8 @@ static void what_cannot_be_chosen_is_not_offered(void **state)
     }
 }
 
-/* The backup is of a time when the job was to begin anew. It may have begun since, and have
- * checkpoints on a node that is away. */
+/* The backup is of a time when the job was to begin anew. Since then the job may have begun, and
+ * have checkpoints on a node that is away. */
 static void what_was_to_begin_anew_may_have_begun(void **state)
 {
     (void)state;
@@ -240,8 +243,8 @@ static void what_an_attempt_was_told_lasts(void **state)
 }
 
 /* The job was adopted by another cluster by mistake, and went on there in epochs of a later
- * generation. Here it goes on from the checkpoint written there, and its new checkpoints come behind
- * that. It was the last of twelve jobs, each of which has raised the generation there. */
+ * generation. Here it goes on from the checkpoint written there, and its new checkpoints come
+ * behind that. The job was the last of twelve, each of which has raised the generation there. */
 static void what_another_cluster_wrote_comes_before(void **state)
 {
     (void)state;
@@ -268,7 +271,7 @@ static void what_another_cluster_wrote_comes_before(void **state)
 }
 
 /* The same checkpoint is on a node that has not run the job here: it is not believed. The node runs
- * the job later, and what was written here meanwhile is newer all the same. */
+ * the job later, and the checkpoints written here meanwhile are newer all the same. */
 static void what_others_have_comes_before(void **state)
 {
     (void)state;

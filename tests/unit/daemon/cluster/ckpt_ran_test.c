@@ -1,4 +1,4 @@
-/* Nodes that may have a checkpoint of a job are those that have run it: the job waits for them. */
+/* Tests that a job waits for the nodes that have run it, since they may have its checkpoints. */
 #include "daemon/cluster/ckpt_look.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
@@ -26,7 +26,7 @@ static void a_node_shows_that_the_job_had_begun(void **state)
             assert_true(wc_answered(&w, NULL, 0, "n2: it is not connected", 120000, told) >=
                         120000);
             assert_non_null(strstr(cw_job(&w, 1)->reason, "on disk: n2: it is not connected"));
-            cw_restart_nodes(&w, 2); /* it is on record */
+            cw_restart_nodes(&w, 2); /* the fact is on record */
             assert_true(cw_job(&w, 1)->ran_unknown);
         } else {
             assert_null(cw_fact(&w, "ckpt.not_seen")); /* none of a new job is missed */
@@ -168,8 +168,8 @@ static void n1_brings_it(struct cw_world *w)
     }
 }
 
-/* n0 and n1, which are away, have all of the state each, and n0 is gone for good. Removed now, it
- * would take with it what n1 brings. */
+/* n0 and n1, which are away, have all of the state each, and n0 is gone for good. Removed now, n0
+ * would take with it the state that n1 brings. */
 static void one_that_is_gone_takes_no_state_of_others(void **state)
 {
     (void)state;

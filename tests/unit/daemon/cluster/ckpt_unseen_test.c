@@ -1,4 +1,5 @@
-/* Incomplete answers: the job waits for a node that could not look, or tells of it. */
+/* Tests incomplete answers about checkpoints: the job waits for a node that could not look, or
+ * tells of it. */
 #include "daemon/cluster/ckpt_marks.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
@@ -8,8 +9,8 @@
     ": looks again; mend checkpoint.path of a node that cannot look; one that is gone for good: " \
     "hspmdctl node remove; to begin anew: hspmdctl cancel j, then resume j --from 0"
 
-/* Answers each question with the @n of @seen for three times as long as state is waited for, and nothing
- * is planned. Returns how often the job has told that it waits. */
+/* Answers each question with the @n of @seen for three times as long as state is waited for, and
+ * nothing is planned. Returns how often the job has told that it waits. */
 static uint32_t nobody_can_look(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n)
 {
     const hsp_msec until = w->now + 3u * w->c->cfg.state_wait_ms;
@@ -130,7 +131,8 @@ static void what_others_cannot_do_is_told_alone(void **state)
     }
 }
 
-/* n1 says hello again, and the nodes are asked anew. Returns whether @why, their answer, is told. */
+/* n1 says hello again, and the nodes are asked anew. Returns whether @why, their answer, is
+ * told. */
 static bool told_anew(struct cw_world *w, const struct hsp_m_seen *seen, const char *why)
 {
     cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
@@ -197,7 +199,8 @@ static void one_that_is_away_may_have_one(void **state)
     }
 }
 
-/* The halves of a job that has done step 40 are on n0 and n1. n1 is dead, and has been waited for with the state. */
+/* The halves of a job that has done step 40 are on n0 and n1. n1 is dead, and has been waited for
+ * with the state. */
 static void half_of_it_is_lost(struct cw_world *w, bool restored)
 {
     cw_begin(w, 2, 1);
@@ -220,7 +223,8 @@ static void half_of_it_is_lost(struct cw_world *w, bool restored)
     assert_non_null(strstr(cw_job(w, 1)->reason, "waiting for more, on n1"));
 }
 
-/* n0 sees @n checkpoints, and n1 is away, until an epoch is prepared or 200 s are over. Returns how long it took. */
+/* n0 sees @n checkpoints, and n1 is away, until an epoch is prepared or 200 s are over. Returns how
+ * long it took. */
 static hsp_msec without_n1(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n)
 {
     const hsp_msec from = w->now;
@@ -236,7 +240,7 @@ static hsp_msec without_n1(struct cw_world *w, const struct hsp_m_seen *seen, ui
     return w->now - from;
 }
 
-/* It is not waited for once more with the checkpoints. */
+/* A node that was waited for with the state is not waited for once more with the checkpoints. */
 static void one_that_was_waited_for_with_the_state(void **state)
 {
     (void)state;
@@ -252,7 +256,8 @@ static void one_that_was_waited_for_with_the_state(void **state)
     }
 }
 
-/* The end of the wait for state: a job that may have a checkpoint does not fail while a node that may have it is away. */
+/* The end of the wait for state: a job that may have a checkpoint does not fail while a node that
+ * may have it is away. */
 static void the_end_of_the_wait_is_told(void **state)
 {
     (void)state;
@@ -327,8 +332,8 @@ static void each_loss_has_its_own_wait(void **state)
     cw_end(&w);
 }
 
-/* n0 is too slow for its answer, and n1 says hello each 5 s. Time goes on until n0's look is over, after 10 s, and
- * nothing else waits for @for_ms. Returns how long that was. */
+/* n0 is too slow for its answer, and n1 says hello each 5 s. Time goes on until n0's look is over,
+ * after 10 s, and nothing else waits for @for_ms. Returns how long that was. */
 static hsp_msec restarts_while_looks_last(struct cw_world *w, const struct hsp_m_seen *seen,
                                           const char *why, hsp_msec for_ms)
 {
@@ -372,8 +377,8 @@ static void an_agent_that_restarts_ever_again_holds_no_job_up(void **state)
 
 #define TOO_OLD "old: its hspmd-worker is too old to list checkpoints: upgrade it"
 
-/* Any agent may say that it is of protocol 14: the record may be older than the disk, and the others are
- * asked. */
+/* Any agent may say that it is of protocol 14: the record may be older than the disk, and the
+ * others are asked. */
 static void an_older_agent_hides_nothing(void **state)
 {
     (void)state;
@@ -392,7 +397,8 @@ static void an_older_agent_hides_nothing(void **state)
     cw_end(&w);
 }
 
-/* One of the job's own may have what is on record: a member that then finds nothing refuses it. */
+/* A node that has run the job may have the checkpoint on record: a member that then finds none
+ * refuses the attempt. */
 static void an_older_agent_may_have_what_is_on_record(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Stories of a job with checkpoints, on two nodes n0 and n1 of a device each: it runs, writes some, is
- * cancelled and resumed, and nodes say what they see on disk. */
+/* Tells stories of a job with checkpoints, on two nodes n0 and n1 of a device each: the job runs,
+ * writes some, is cancelled and resumed, and nodes name the checkpoints that they see on disk. */
 #ifndef HSP_CKPT_WORLD_H
 #define HSP_CKPT_WORLD_H
 #include "tests/unit/daemon/cluster/cluster_world.h"
@@ -8,7 +8,7 @@
 
 /* The node of rank 0 says that the checkpoint of @step is complete. */
 void wc_saved_in(struct cw_world *w, uint64_t epoch, uint64_t step, uint64_t content);
-/* Checks what the last step has told the members of an attempt. */
+/* Checks the PREPARE that the last step has sent to the members of an attempt. */
 void wc_prepare_means(const struct cw_world *w, enum hsp_epoch_mode mode, uint64_t step,
                       uint64_t epoch, uint64_t content);
 /* The attempt begins at @step. */

@@ -1,4 +1,4 @@
-/* The text of a job: the nodes that may train on it, event by event. */
+/* Tests the text of a job event by event: the nodes that may train on it. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <stdio.h>
@@ -91,7 +91,7 @@ static void data_stays(void **state)
         "a: /d.txt differs from the file that the job began with; bring that back, or cancel the "
         "job and submit it again to begin anew (" FIGURES ")");
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
-    assert_int_equal(cw_job(&w, 1)->n_facts, 1); /* LEFT OUT has what the reason lacks */
+    assert_int_equal(cw_job(&w, 1)->n_facts, 1); /* LEFT OUT has the facts that the reason lacks */
     assert_string_equal(cw_job(&w, 1)->facts[0].why, FIGURES);
     assert_string_equal(cw_fact(&w, "switch.aborted"),
                         "epoch 2: a: /d.txt differs from the file that the job began with; bring "
@@ -99,7 +99,7 @@ static void data_stays(void **state)
     cw_end(&w);
 }
 
-/* What begins with a checkpoint that is not of these data is not tried again and again. */
+/* A job whose checkpoint is of other data fails, and is not tried again and again. */
 static void a_checkpoint_of_other_data_ends_the_job(void **state)
 {
     (void)state;
@@ -125,7 +125,8 @@ static void a_checkpoint_of_other_data_ends_the_job(void **state)
     cw_end(&w);
 }
 
-/* What the data are is on disk with the job; a row of another form is refused with its name. */
+/* The digest of the data is on disk with the job; a row of another form is refused with its
+ * name. */
 static void the_data_survive_a_restart(void **state)
 {
     (void)state;
@@ -231,7 +232,8 @@ static void rows_of_form_13(void **state)
     cw_end(&w);
 }
 
-/* Form 15 says who has run a job; of older rows the nodes of the last epoch are known. */
+/* Form 15 names the nodes that have run a job; of older rows the nodes of the last epoch are
+ * known. */
 static void rows_say_who_has_run_a_job(void **state)
 {
     (void)state;

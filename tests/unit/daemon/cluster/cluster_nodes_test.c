@@ -1,4 +1,4 @@
-/* Nodes as the coordinator sees them: hello, heartbeats, links, drains. */
+/* Tests nodes as the coordinator sees them: hello, heartbeats, links, drains. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static void hello_refused(void **state)
     assert_string_equal(cw_fact(&w, "node.parked"),
                         "it has obeyed a newer hspmdd of this cluster: term 5, here 1");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
-    assert_false(w.c->behind); /* it is no member */
+    assert_false(w.c->behind); /* the agent is no member */
     m.u.hello.term = 1;
     m.u.hello.node = "No Name";
     cw_msg(&w, 12, m);
@@ -53,7 +53,8 @@ static void hello_refused(void **state)
     cw_end(&w);
 }
 
-/* Cards that cannot be are taken for none: a wrong name, a wrong speed, a device at a card there is not. */
+/* Cards that cannot be are taken for none: a wrong name, a wrong speed, a device at a card there is
+ * not. */
 static void cards_are_checked(void **state)
 {
     (void)state;
@@ -127,7 +128,7 @@ static void a_second_node_of_that_name_is_refused(void **state)
     cw_end(&w);
 }
 
-/* It comes back only as another agent. */
+/* A silent node comes back only as another agent. */
 static void who_is_silent_for_the_bound_is_fenced(void **state)
 {
     (void)state;
@@ -201,7 +202,7 @@ static void the_state_folder_proves_which_node_it_is(void **state)
         struct hsp_digest first = w.c->nodes[1].secret;
         cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
         hello_as(&w, 3, "n1", cw_secret(0),
-                 first); /* it began again, and did not write that down */
+                 first); /* the agent began again, and did not write the new one down */
         cw_uplink(&w, 3, 1e-4, 1e8);
         assert_int_equal(w.c->nodes[1].same_since, 2);
         assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
@@ -255,8 +256,9 @@ static struct hsp_digest n1_dies_with_state(struct cw_world *w)
     return right;
 }
 
-/* Somebody mistypes state_dir: n1 joins without its state. With the right folder it is the n1 of the job again, also
- * over a restart of hspmdd, and as often as that happens; the other folder is itself, too. */
+/* Somebody mistypes state_dir: n1 joins without its state. With the right folder it is the n1 of
+ * the job again, also over a restart of hspmdd, and as often as that happens; the other folder is
+ * itself, too. */
 static void a_mistyped_state_folder_costs_nothing(void **state)
 {
     (void)state;
@@ -279,13 +281,15 @@ static void a_mistyped_state_folder_costs_nothing(void **state)
         shown[typo] = w.c->nodes[1].secret;
         n1_dies(&w, conn);
     }
-    hello_as(&w, 30, "n1", cw_secret(0), (struct hsp_digest){66, 6}); /* shows what it never was */
+    /* shows an incarnation that it never was */
+    hello_as(&w, 30, "n1", cw_secret(0), (struct hsp_digest){66, 6});
     assert_int_equal(cw_job(&w, 1)->n_held, 0);
     assert_int_equal(w.c->nodes[1].same_since, w.c->nodes[1].incarnation);
     cw_end(&w);
 }
 
-/* The memory of its host is empty then: that is told, and nobody is warned as of a folder that is another's. */
+/* The memory of its host is empty then: that is told, and nobody is warned as of a folder that is
+ * another's. */
 static void a_reboot_is_no_mistake(void **state)
 {
     (void)state;
@@ -337,8 +341,9 @@ static void a_state_folder_is_mistyped_again(void **state)
     cw_end(&w);
 }
 
-/* hspmdd begins again, and all nodes of a job come with other folders. How far the job had come is not known, and it has
- * no checkpoint: it does not begin anew by itself, and the right folders still have its state. */
+/* hspmdd begins again, and all nodes of a job come with other folders. How far the job had come is
+ * not known, and it has no checkpoint: it does not begin anew by itself, and the right folders
+ * still have its state. */
 static void a_job_does_not_begin_anew_behind_a_restart(void **state)
 {
     (void)state;
@@ -375,7 +380,8 @@ static void a_job_does_not_begin_anew_behind_a_restart(void **state)
     cw_end(&w);
 }
 
-/* n1 has executed job 1, and another folder under its name job 2: each is known again by its own. */
+/* n1 has executed job 1, and another folder under its name job 2: each is known again by its
+ * own. */
 static void two_folders_with_state(void **state)
 {
     (void)state;
@@ -406,8 +412,8 @@ static void two_folders_with_state(void **state)
     cw_end(&w);
 }
 
-/* Containers without a volume begin with an empty folder each time. None of them has state, so none takes the place of
- * the folder that has. */
+/* Containers without a volume begin with an empty folder each time. None of them has state, so none
+ * takes the place of the folder that has. */
 static void agents_without_a_folder_push_nobody_out(void **state)
 {
     (void)state;
@@ -529,7 +535,7 @@ static void a_link_is_measured_again_for_another_agent(void **state)
     cw_end(&w);
 }
 
-/* What was planned before stands. */
+/* Earlier plans stand. */
 static void new_figures_ask_for_no_plan(void **state)
 {
     (void)state;
@@ -593,7 +599,8 @@ static void own_stall_kills_nobody(void **state)
     cw_end(&w);
 }
 
-/* The last tick before the stall found n1 silent for all but the bound; it has time for a beat after it. */
+/* The last tick before the stall found n1 silent for all but the bound; it has time for a beat
+ * after it. */
 static void after_a_stall_there_is_time_for_a_beat(void **state)
 {
     (void)state;
@@ -628,7 +635,8 @@ static void after_a_stall_there_is_time_for_a_beat(void **state)
     }
 }
 
-/* Nobody is heard, then hspmdd is stopped, until just behind the bound of the first: it was not silent for so long. */
+/* Nobody is heard, then hspmdd is stopped, until just behind the bound of the first: it was not
+ * silent for so long. */
 static void a_stall_before_the_bound(void **state)
 {
     (void)state;
@@ -705,7 +713,7 @@ static void a_drain_is_over_once(void **state)
     struct hsp_admin_event a = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "new disk"};
     cw_begin(&w, 1, 1);
     assert_int_equal(cw_admin(&w, a), HSP_OK);
-    assert_string_equal(cw_fact(&w, "node.drained"), "new disk"); /* it has nothing */
+    assert_string_equal(cw_fact(&w, "node.drained"), "new disk"); /* the node has nothing */
     cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "y"}});
     assert_null(cw_fact(&w, "node.drained"));
     a.verb = HSP_ADMIN_UNDRAIN;

@@ -1,6 +1,6 @@
-/* Every state of a job or node with every event, valid or not: the actions of the coordinator are
- * those in tests/golden/sm/cluster.txt (style guide 2.9), each of them obeys the rules below, and
- * the machine goes on from there.
+/* Tests every state of a job or node with every event, valid or not: the actions of the coordinator
+ * are those in tests/golden/sm/cluster.txt (style guide 2.9), each of them obeys the rules below,
+ * and the machine goes on from there.
  *
  * Rules: an id nobody has, epoch 0, and an epoch that was never given are answered by nothing. The
  * state of a job that has ended is changed by `resume` only, by `cancel` of one that failed, and by
@@ -22,11 +22,11 @@
 
 /* ---- events ---- */
 
-/* Of what a message speaks. */
+/* The subject of a message. */
 enum variant {
     V_CUR,    /* the epoch that runs, or ran last */
     V_NEXT,   /* the attempt */
-    V_SEAL,   /* what SEAL asked for */
+    V_SEAL,   /* the epoch that SEAL asked for */
     V_OLD,    /* an epoch that is over */
     V_FUTURE, /* one that was never given */
     V_ZERO,   /* none */

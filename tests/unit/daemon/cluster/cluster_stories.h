@@ -1,4 +1,5 @@
-/* How each state of a job or a node is reached: job 1 has two devices of three nodes, n0/0 and n1/0; n2 is left. */
+/* Leads a job or a node to each of its states: job 1 has two devices of three nodes, n0/0 and n1/0;
+ * n2 is left. */
 #ifndef HSP_CLUSTER_STORIES_H
 #define HSP_CLUSTER_STORIES_H
 #include "tests/unit/daemon/cluster/cluster_world.h"

@@ -1,5 +1,5 @@
-/* The coordinator's machine, event by event. Every pair of state and event is in cluster_pairs_test.c; whole
- * stories and random faults are in tests/sim. */
+/* Tests the coordinator's machine, event by event. Every pair of state and event is in
+ * cluster_pairs_test.c; whole stories and random faults are in tests/sim. */
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 #include <math.h>
@@ -25,7 +25,8 @@ static bool is_held(const struct hsp_piece_holder *p, uint64_t version,
     return any;
 }
 
-/* The definition: the newest of versions 0 to 2 of which somebody holds a piece of every shard; -1: none. */
+/* The definition: the newest of versions 0 to 2 of which somebody holds a piece of every shard; -1:
+ * none. */
 static int newest_whole(const struct hsp_plan_info *info, const struct hsp_state_piece *held,
                         uint32_t n_held)
 {
@@ -78,7 +79,8 @@ static void recover_version(void **state)
     }
 }
 
-/* A loss among two thousand, in the middle of a step: the newest version lacks the piece that is looked at last. */
+/* A loss among two thousand, in the middle of a step: the newest version lacks the piece that is
+ * looked at last. */
 static void recover_version_of_a_large_layout(void **state)
 {
     (void)state;
@@ -213,7 +215,8 @@ static void facts_reach_the_planner(void **state)
     cw_end(&w);
 }
 
-/* READY tells of the data: one that was lost on the way is said again, a HELLO does not stand for it. */
+/* READY tells of the data: one that was lost on the way is said again, a HELLO does not stand for
+ * it. */
 static void lost_ready(void **state)
 {
     (void)state;
@@ -244,7 +247,7 @@ static void nothing_alarms(const struct cw_world *w)
     }
 }
 
-/* What ends as it was asked to is no failure: not in the events, and not counted. */
+/* An end that was asked for is no failure: not in the events, and not counted. */
 static void planned_ends(void **state)
 {
     (void)state;
@@ -608,8 +611,8 @@ static bool links_are(const struct hsp_links *n, uint32_t shm, uint32_t local, u
 }
 
 /* A row of job 1 in form 7, which knows no trusted networks, no transports and not which
- * checkpoints are meant: @known and what stands for none and for that of term 0, epoch 1, content
- * 77 are taken out. */
+ * checkpoints are meant: the bytes of @known, of no trusted network, and of the mark with term 0,
+ * epoch 1, content 77 are taken out. */
 static void in_form_7(struct cw_world *w, const struct hsp_links *known)
 {
     const uint32_t n[4] = {known->shm, known->local, known->tls, known->tcp};
@@ -622,7 +625,7 @@ static void in_form_7(struct cw_world *w, const struct hsp_links *known)
     cw_older_row(w, ckpts, sizeof(ckpts), 7);
 }
 
-/* What members and keepers are joined by is known from GO on, and over restarts. */
+/* The transports between members and keepers are known from GO on, and over restarts. */
 static void transports_of_an_epoch(void **state)
 {
     (void)state;
@@ -631,7 +634,7 @@ static void transports_of_an_epoch(void **state)
     w.c->cfg.trusted = CW_TRUSTED;
     assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
     cw_plan(&w, 1);
-    for (uint32_t i = 0; i < 2; i++) { /* what is said twice counts once */
+    for (uint32_t i = 0; i < 2; i++) { /* a repeated word counts once */
         cw_msg(&w, 1,
                (struct hsp_msg){.type = HSP_MSG_READY,
                                 .epoch = 1,

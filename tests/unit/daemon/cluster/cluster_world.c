@@ -68,7 +68,7 @@ struct hsp_digest cw_last(const struct cw_world *w, const char *node)
     return n != NULL ? n->secret : cw_secret(0);
 }
 
-/* Keeps what the last step has replied and told. */
+/* Keeps the reply and the facts of the last step. */
 static void keep_told(struct cw_world *w)
 {
     const struct hsp_action *r = cw_find(w, HSP_ACT_REPLY);

@@ -1,5 +1,5 @@
-/* A coordinator under test: its rows, its clock, the actions of the last step; small steps of a story.
- * Nodes are n0, n1, ...; node k speaks on connection k + 1. */
+/* Runs a coordinator under test with its rows, its clock and the actions of the last step, and
+ * offers small steps of a story. Nodes are n0, n1, ...; node k speaks on connection k + 1. */
 #ifndef HSP_CLUSTER_WORLD_H
 #define HSP_CLUSTER_WORLD_H
 #include "tests/lib/testlib.h"
@@ -33,13 +33,13 @@ struct cw_world {
      * step before the answer stay. */
     bool asks; /* the test answers itself, by cw_ckpts */
     bool has_disk;
-    uint32_t n_disk; /* as what follows: what nodes see */
+    uint32_t n_disk; /* like the next fields: the checkpoints that nodes see */
     struct hsp_m_seen disk[CW_DISK];
     uint32_t n_others;       /* behind those: of nodes that are not believed */
     const char *damaged;     /* a newer one */
     enum hsp_ckpt_lack lack; /* of an answer with a reason; */
     bool begun;              /* a node shows that the job had begun */
-    bool mute;               /* one who could not look is too old to */
+    bool mute;               /* a node that could not look is too old for it */
     uint32_t find_job;       /* 0: no FIND_CKPTS is under way */
     uint64_t find;
     struct hsp_action reply; /* type REPLY: of the step before the answer */
@@ -59,7 +59,8 @@ void cw_msg(struct cw_world *w, uint32_t conn, struct hsp_msg m);
 void cw_ckpts(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n, const char *why);
 /* The secret that the world draws for an incarnation; 0 for 0. */
 struct hsp_digest cw_secret(uint64_t incarnation);
-/* That of the last incarnation of a node, by which a new process of it proves what it is; 0: none. */
+/* The secret of the last incarnation of a node, by which a new process of it proves its identity;
+ * 0: none. */
 struct hsp_digest cw_last(const struct cw_world *w, const char *node);
 /* @h.node says hello. Missing values: this protocol, the name as address, one device. */
 void cw_say_hello(struct cw_world *w, uint32_t conn, struct hsp_m_hello h);
@@ -77,28 +78,31 @@ void cw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_dev);
 void cw_end(struct cw_world *w);
 /* The rows as they are stored, borrowed until the next step. Returns how many. */
 uint32_t cw_rows(const struct cw_world *w, struct hsp_cluster_row ret[CW_ROWS]);
-/* hspmdd starts again: another machine with the rows of this one. @cfg NULL: and its configuration. */
+/* hspmdd starts again: another machine with the rows of this one. @cfg NULL: and its
+ * configuration. */
 void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg);
-/* The same; its nodes n0.. of a device each come back with what they had. */
+/* The same; its nodes n0.. of a device each come back with the state that they had. */
 void cw_restart_nodes(struct cw_world *w, uint32_t n_nodes);
-/* Takes the @n bytes, which stand there once, out of the row of job 1, which is of form @form then. */
+/* Takes the @n bytes, which stand there once, out of the row of job 1, which is of form @form
+ * then. */
 void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t form);
-/* The bytes at the end of its row that say who has run @j. */
+/* The number of bytes at the end of its row that name the nodes that have run @j. */
 uint32_t cw_ran_bytes(const struct hsp_job *j);
-/* The bytes before them that say what was given up. */
+/* The number of bytes before them that hold the cuts. */
 uint32_t cw_cuts_bytes(const struct hsp_job *j);
 /* At the end of the row of a layout: of which version it was made. */
 enum { CW_MADE_OF_BYTES = 16 };
-/* At the end of the row of a node: who had its name before. */
+/* At the end of the row of a node: the agents that had its name before. */
 enum { CW_LINES_BYTES = 144 };
 /* The row of job 1 becomes one of form 14. */
 void cw_form_14(struct cw_world *w);
-/* The row of job 1 becomes one of form 10, which does not end with who may tell of past epochs. */
+/* The row of job 1 becomes one of form 10, which does not end with the nodes that may tell of past
+ * epochs. */
 void cw_trusting_row(struct cw_world *w);
-/* That, and without the trusted network of its epoch, which is CW_TRUSTED: form 9 has none. */
+/* The same, and without the trusted network of its epoch, which is CW_TRUSTED: form 9 has none. */
 void cw_untrusting_row(struct cw_world *w);
 #define CW_TRUSTED "10.0.0.0/8"
-/* What hsp_cluster_dump writes, to a buffer that is the caller's to release. */
+/* Writes the text of hsp_cluster_dump to a buffer that is the caller's to release. */
 void cw_text(const struct cw_world *w, struct hsp_buf *ret);
 const struct hsp_action *cw_find(const struct cw_world *w, enum hsp_action_type type);
 uint32_t cw_count_sent(const struct cw_world *w, uint16_t type);

@@ -1,4 +1,5 @@
-/* A crowd of agents that are no members: who has a place, and who is told to come back. */
+/* Tests a crowd of agents that are no members: some have a place, the others are told to come
+ * back. */
 #include "daemon/cluster/crowd.h"
 
 #include <stdio.h>
@@ -46,8 +47,8 @@ static const struct hsp_m_parked *turned_away(const struct cw_world *w, uint32_t
     return NULL;
 }
 
-/* The holder of a worker key parks as many agents as it likes: each other agent takes the place of one of these, and a
- * node that the store knows comes in, and stays. */
+/* The holder of a worker key parks as many agents as it likes: each other agent takes the place of
+ * one of these, and a node that the store knows comes in, and stays. */
 static void a_crowd_leaves_places_for_others(void **state)
 {
     (void)state;
@@ -58,7 +59,7 @@ static void a_crowd_leaves_places_for_others(void **state)
     many(&w, 0, 20, true, 1);
     assert_int_equal(w.c->n_parked, 8);
     assert_non_null(hsp_cluster_parked_by_name(w.c, "x7"));
-    assert_null(hsp_cluster_parked_by_name(w.c, "x8")); /* who is here stays */
+    assert_null(hsp_cluster_parked_by_name(w.c, "x8")); /* an agent with a place stays */
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "too many agents that are no members");
     assert_non_null(turned_away(&w, 119));
     strange_hello(&w, 50, "y", 8, 1);
@@ -102,8 +103,9 @@ static void a_crowd_under_the_names_of_nodes(void **state)
     cw_end(&w);
 }
 
-/* Honest agents behind one address, and a place too few: nobody is pushed out again and again, and in time each has a
- * place. Who has none is told when to come back, and once a minute people are told. */
+/* Honest agents behind one address, and a place too few: nobody is pushed out again and again, and
+ * in time each has a place. An agent without one is told when to come back, and once a minute
+ * people are told. */
 static void a_crowd_takes_turns(void **state)
 {
     (void)state;
@@ -124,9 +126,9 @@ static void a_crowd_takes_turns(void **state)
     strange_hello(&w, 59, "z", 7, 1);
     assert_non_null(hsp_ci_parked_of(w.c, 59));
     assert_null(hsp_ci_parked_of(w.c, 100));
-    strange_hello(&w, 58, "x0", 7, 1); /* it comes back, and z has only just come */
+    strange_hello(&w, 58, "x0", 7, 1); /* x0 comes back, and z has only just come */
     assert_non_null(hsp_ci_parked_of(w.c, 59));
-    assert_null(hsp_ci_parked_of(w.c, 101)); /* who was here longer than it goes */
+    assert_null(hsp_ci_parked_of(w.c, 101)); /* an agent that was here longer than z goes */
     cw_end(&w);
 }
 

@@ -1,4 +1,4 @@
-/* Devices that are not well, and what is known of GPUs. */
+/* Tests devices that are not well, and the notes about GPUs. */
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
@@ -196,7 +196,7 @@ static void fast_domains(void **state)
         link(a, a + 4, HSP_PATH_NVLINK, 25);
     }
     domains_are("1:25 1:25 1:25 1:25 2:25 2:25 2:25 2:25 ");
-    /* without NVLink: what was measured, as fast as the slowest and as late as the latest of them */
+    /* without NVLink: measured paths, as fast as the slowest and as late as the latest of them */
     begin();
     link(0, 1, HSP_PATH_PCI_SWITCH, 20);
     link(0, 2, HSP_PATH_SYSTEM, 0);
@@ -208,7 +208,7 @@ static void fast_domains(void **state)
     double rate[HSP_NODE_DEVICES], us[HSP_NODE_DEVICES];
     hsp_node_domains(&node, d, rate, us);
     assert_true(us[0] == 2 && us[2] == 2 && us[3] == 0);
-    /* with it they are none */
+    /* with NVLink the measured paths make none */
     link(2, 3, HSP_PATH_NVLINK, 100);
     domains_are("1:20 1:20 2:100 2:100 - - - - ");
     /* a chain: its ends do not reach each other */

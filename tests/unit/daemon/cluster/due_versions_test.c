@@ -1,5 +1,5 @@
-/* Where not every version is due, votes pass beyond the newest stable one: they are counted when
- * they are made again, and no state is said to be lost. */
+/* Tests jobs in which not every version is due: votes pass beyond the newest stable one; steps made
+ * again are counted, and no state is said to be lost. */
 #include "daemon/cluster/live_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
@@ -96,8 +96,8 @@ static void after_a_restart_the_distance_is_learnt_anew(void **state)
     cw_end(&w);
 }
 
-/* hspmdd begins again right behind a loss, with the row of the begin of the epoch. Agents tell again the steps that
- * hspmdd may not have heard of. */
+/* hspmdd begins again right behind a loss, with the row of the begin of the epoch. Agents tell
+ * again the steps that hspmdd may not have heard of. */
 static void steps_told_again_behind_a_restart_count(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void steps_told_again_behind_a_restart_count(void **state)
     cw_end(&w);
 }
 
-/* What was stable and is not there any more is still lost. */
+/* A stable version that is not there any more is still lost. */
 static void a_stable_version_that_is_gone_is_lost(void **state)
 {
     (void)state;
@@ -156,7 +156,8 @@ static void damaged(struct cw_world *w, uint32_t node, uint64_t version, bool li
                                           .part = "wte.weight (m) [0:8, 0:4]"}});
 }
 
-/* n0 falls silent for good. n1 has sealed its piece of @version, with which the job goes on at once. */
+/* n0 falls silent for good. n1 has sealed its piece of @version, with which the job goes on at
+ * once. */
 static void loses_n0(struct cw_world *w, uint64_t version)
 {
     for (uint32_t ms = 0; ms < w->c->cfg.dead_ms; ms += 500) {
@@ -171,7 +172,8 @@ static void loses_n0(struct cw_world *w, uint64_t version)
     assert_int_equal(cw_job(w, 1)->att.step, version);
 }
 
-/* n1 finds version 11 damaged before its update, and gives up 12. Only 7 was sealed: nobody can bring more. */
+/* n1 finds version 11 damaged before its update, and gives up 12. Only 7 was sealed: nobody can
+ * bring more. */
 static void damage_between_due_versions_is_waited_for_by_nobody(void **state)
 {
     (void)state;
@@ -186,7 +188,8 @@ static void damage_between_due_versions_is_waited_for_by_nobody(void **state)
     cw_end(&w);
 }
 
-/* Version 7 was damaged everywhere, and the job goes on from 6. The next loss has nothing to do with that. */
+/* Version 7 was damaged everywhere, and the job goes on from 6. The next loss has nothing to do
+ * with that. */
 static void damage_before_the_epoch_is_over(void **state)
 {
     (void)state;
@@ -303,7 +306,7 @@ static void all_or_none_know_that_few_versions_are_due(void **state)
     }
 }
 
-/* What the last event had sent to connection @conn; NULL: no such message. */
+/* The message that the last event sent to connection @conn; NULL: no such message. */
 static const struct hsp_msg *sent(const struct cw_world *w, uint32_t conn, uint16_t type)
 {
     const struct hsp_msg *found = NULL;
@@ -314,7 +317,8 @@ static const struct hsp_msg *sent(const struct cw_world *w, uint32_t conn, uint1
     return found;
 }
 
-/* Both have version 8 of layout 1, node @node also the newer one: the job goes on from that, and version 8 stays. */
+/* Both have version 8 of layout 1, node @node also the newer one: the job goes on from that, and
+ * version 8 stays. */
 static void a_version_that_a_survivor_sealed_is_kept(void **state)
 {
     (void)state;
@@ -392,7 +396,7 @@ static bool says_live(uint32_t protocol, bool halves)
     return live > 0;
 }
 
-/* Where each part is at home on two nodes, and all know what that is for. */
+/* Ranks seal at a loss where each part is at home on two nodes, and all executors know of it. */
 static void who_seals_at_a_loss(void **state)
 {
     (void)state;

@@ -1,14 +1,15 @@
-/* Work and state of a job that has ended, as a node that was away still has them: both go, also
- * where the node lists only a part, and nobody else has the device before. */
+/* Tests a node that was away and still has work and state of a job that has ended: both go, also
+ * where the node lists only a part, and no other job has the device before. */
 #include "daemon/cluster/reconcile.h"
 
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/standing.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 
-static struct hsp_digest owner; /* of what n2 keeps; zeros: the cluster */
+static struct hsp_digest owner; /* of the state that n2 keeps; zeros: the cluster */
 
-/* n2, now with two devices, says hello again. It keeps @job, and the first device runs epoch @runs of it; 0: none. */
+/* n2, now with two devices, says hello again. n2 keeps @job, and the first device runs epoch @runs
+ * of it; 0: none. */
 static void hello(struct cw_world *w, uint32_t job, uint64_t runs)
 {
     struct hsp_m_device dev[2];
@@ -94,8 +95,8 @@ static void what_is_in_no_list_goes_too(void **state)
     cw_end(&w);
 }
 
-/* The same of a job that was adopted. Its agent is told first that all of it is the cluster's now: else it would
- * obey no STOP. */
+/* The same of a job that was adopted. Its agent is told first that all of it is the cluster's now:
+ * else it would obey no STOP. */
 static void what_is_kept_of_an_adopted_job_goes_too(void **state)
 {
     (void)state;
@@ -170,7 +171,8 @@ static void assert_said(struct cw_world *w, uint32_t node, uint64_t epoch, bool 
     assert_int_equal(w->a.n, counts);
 }
 
-/* Agents repeat the steps of the time when hspmdd was away behind the HELLO, which may end the job. */
+/* Agents repeat the steps of the time when hspmdd was away behind the HELLO, which may end the
+ * job. */
 static void steps_of_a_job_that_has_ended_are_recorded(void **state)
 {
     (void)state;

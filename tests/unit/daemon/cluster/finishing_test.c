@@ -1,5 +1,5 @@
-/* A final model that cannot be written, and nodes that are to go: who writes it then. The stories of
- * tests/sim show the way of it to its end. */
+/* Tests the writer of a final model that cannot be written, where nodes are to go. The stories of
+ * tests/sim show the way of such a job to its end. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #define CANNOT "drain of n0/0: the final model cannot be written elsewhere: "
@@ -64,9 +64,9 @@ static void only_what_cannot_be_written_moves(void **state)
     assert_non_null(cw_find(&w, HSP_ACT_START_PLAN));
     assert_int_equal(w.n_asked, 1);
     assert_int_equal(w.asked[0], HSP_DEVICE(1, 0));
-    drain(&w, "n0", false); /* it may stay */
+    drain(&w, "n0", false); /* the node may stay */
     assert_non_null(cw_find(&w, HSP_ACT_CANCEL_PLAN));
-    drain(&w, "n1", true); /* who only helps goes too */
+    drain(&w, "n1", true); /* a node that only helps goes too */
     assert_int_equal(w.n_asked, 1);
     assert_int_equal(w.asked[0], HSP_DEVICE(0, 0));
     cw_plan(&w, 1);
@@ -76,7 +76,7 @@ static void only_what_cannot_be_written_moves(void **state)
     cw_end(&w);
 }
 
-/* The planner's no stands until the devices change; what to do is said once. */
+/* The planner's no stands until the devices change; the remedy is said once. */
 static void no_plan_for_it(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void no_plan_for_it(void **state)
     cw_end(&w);
 }
 
-/* What fails on the way is tried again, and costs the job nothing. */
+/* A move that fails on the way is tried again, and costs the job nothing. */
 static void attempts_that_fail(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void attempts_that_fail(void **state)
     cw_end(&w);
 }
 
-/* A report of an epoch that was left is of no account, and what it reported is forgotten. */
+/* A report of an epoch that was left is of no account, and its trouble is forgotten. */
 static void another_writes(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Nodes that have gone are forgotten, and their numbers go to others: never while anything still needs them. */
+/* Tests that nodes that have gone are forgotten, and their numbers go to others: never while
+ * anything still needs them. */
 #include <stdio.h>
 
 #include "daemon/cluster/cluster_state.h"
@@ -77,8 +78,8 @@ static void refused_while_it_matters(void **state)
     cw_end(&w);
 }
 
-/* n1 was a source of the epoch that runs, is remembered here and there, and the planner is asked about it. Its number
- * goes to n7, of whom nothing of that is true. */
+/* n1 was a source of the epoch that runs, is remembered here and there, and the planner is asked
+ * about it. Its number goes to n7, of which nothing of that is true. */
 static void its_number_goes_to_another(void **state)
 {
     (void)state;
@@ -119,7 +120,7 @@ static void its_number_goes_to_another(void **state)
     assert_true(!n->draining && !n->holder && n->incarnation == 4 && n->same_since == 4);
     assert_int_equal(w.c->n_nodes, 3);
     assert_int_equal(j->state, HSP_JOB_RUNNING);
-    /* what its predecessor could have told of epoch 1 it cannot */
+    /* its predecessor could have told of epoch 1, n7 cannot */
     cw_msg(&w, 9,
            (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 1, .u.step = {.job = 1, .step = 3}});
     assert_null(cw_find(&w, HSP_ACT_METRIC));
@@ -162,8 +163,8 @@ static void at(struct cw_world *w, uint64_t unix_s)
     cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
 }
 
-/* After forget_s of the wall clock, also when hspmdd was not there meanwhile. The word of an administrator keeps a
- * node in mind, and so does a clock that was not set. */
+/* After forget_s of the wall clock, also when hspmdd was not there meanwhile. The word of an
+ * administrator keeps a node in mind, and so does a clock that was not set. */
 static void forgotten_in_time(void **state)
 {
     (void)state;
@@ -202,8 +203,8 @@ static void forgotten_in_time(void **state)
     cw_end(&w);
 }
 
-/* n1 has run a job that waits for it, as it may have its checkpoints: without n1 it would begin at step 0, so n1 is
- * removed by an administrator alone. */
+/* A job waits for n1, which has run it and may have its checkpoints. Without n1 the job would begin
+ * at step 0, so only an administrator removes n1. */
 static void not_while_a_job_waits_for_it(void **state)
 {
     (void)state;
@@ -236,7 +237,8 @@ static void not_while_a_job_waits_for_it(void **state)
     }
 }
 
-/* A job that is not on record is all that a node says of it: it goes with the last node that keeps it. */
+/* A job that is not on record is all that a node says of it: it goes with the last node that keeps
+ * it. */
 static void a_job_that_nobody_keeps_any_more(void **state)
 {
     (void)state;
@@ -271,7 +273,7 @@ static void a_clock_that_was_not_set(void **state)
     leaves(&w, 0); /* before the time is known */
     at(&w, 1700000000);
     assert_int_equal(w.c->nodes[0].gone_s, 1700000000);
-    at(&w, 5); /* it was wrong */
+    at(&w, 5); /* the clock was wrong */
     assert_int_equal(w.c->nodes[0].gone_s, 5);
     at(&w, 5 + 7 * 86400);
     assert_null(hsp_cluster_node_by_name(w.c, "n0"));

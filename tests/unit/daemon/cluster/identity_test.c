@@ -1,5 +1,5 @@
-/* Whose state agents keep: this cluster's, another's, or of this one and not on record. Nothing is
- * deleted or stopped but jobs that a row says have ended. */
+/* Tests the state that agents keep: of this cluster, of another, or of this one and not on record.
+ * Nothing is deleted or stopped but jobs that a row says have ended. */
 #include "daemon/cluster/standing.h"
 
 #include <stdio.h>
@@ -58,8 +58,9 @@ static void state_of_another_cluster_parks_its_node(void **state)
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 9});
     assert_null(hsp_cluster_parked_by_name(w.c, "n9"));
     assert_non_null(hsp_cluster_parked_by_name(w.c, "n10"));
-    /* what would be refused is no advice: the number is on record here, perhaps of the same job, which an hspmdd with
-     * another folder has adopted meanwhile; the papers are damaged */
+    /* no command is advised that would be refused: the number is on record here, perhaps of the
+     * same job, which an hspmdd with another folder has adopted meanwhile; the papers are
+     * damaged */
     k = (struct hsp_m_kept){.job = 1, .name = "mist", .cluster = {0xab, 7}, .epoch = 2, .plan = 1};
     cw_hello_keeping(&w, 11, "n11", 0, &k, false);
     assert_string_equal(cw_fact(&w, "node.parked"),
@@ -82,7 +83,7 @@ static void state_of_another_cluster_parks_its_node(void **state)
     cw_end(&w);
 }
 
-/* Whoever holds the worker key may say hello as often as he likes, as any node, with as many jobs. */
+/* A holder of the worker key may say hello any number of times, as any node, with many jobs. */
 static void lines_about_damaged_papers_are_bounded(void **state)
 {
     (void)state;
@@ -125,7 +126,7 @@ static void lines_about_damaged_papers_are_bounded(void **state)
     cw_end(&w);
 }
 
-/* Nor are there as many lines about who is parked. */
+/* Nor are there as many lines about parked agents. */
 static void lines_about_parked_agents_are_bounded(void **state)
 {
     (void)state;
@@ -150,7 +151,7 @@ static void lines_about_parked_agents_are_bounded(void **state)
     cw_end(&w);
 }
 
-/* It has no incarnation here, also if it names one, and nothing to lose. */
+/* The node has no incarnation here, also if it names one, and nothing to lose. */
 static void a_node_without_state_joins_from_anywhere(void **state)
 {
     (void)state;
@@ -177,8 +178,8 @@ static void a_stranger_is_no_witness(void **state)
         "it keeps epoch 99 of job j, which is not on record here, and is no member of it");
     cw_assert_left_alone(&w);
     cw_hello_keeping(&w, 2, "n1", w.c->nodes[1].incarnation, &k,
-                     false);                                 /* it was heard of before */
-    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING); /* it does not run the epoch */
+                     false);                                 /* the node was heard of before */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING); /* the node does not run the epoch */
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0);
     cw_end(&w);
 }
@@ -209,7 +210,7 @@ static void the_store_that_was_replaced_is_named(void **state)
     cw_end(&w);
 }
 
-/* The way out stands at the end of the reason, so it must fit with names as long as they may be. */
+/* The reason ends with the command that helps, so it must have room for the longest names. */
 static void a_long_path_leaves_room_for_the_way_out(void **state)
 {
     (void)state;
@@ -254,7 +255,7 @@ static void a_node_of_the_store_is_a_witness(void **state)
         "cancel j gives up what they keep");
     cw_assert_left_alone(&w);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
-    /* It stays so against all messages, and over a restart without the witness. */
+    /* The job stays so against all messages, and over a restart without the witness. */
     w.now += 60000;
     cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
     cw_assert_left_alone(&w);
@@ -366,7 +367,8 @@ static void numbers_of_a_generation(void **state)
         hsp_ci_epoch_seen(&j, j.next_epoch + 10);
     }
     assert_false(hsp_ci_epoch_unknown(&j, 2000002));
-    for (uint32_t i = 0; i < 2 * HSP_JOB_GAPS; i++) { /* what was given elsewhere never is here */
+    /* numbers given elsewhere never are given here */
+    for (uint32_t i = 0; i < 2 * HSP_JOB_GAPS; i++) {
         uint64_t seen = j.next_epoch + 10;
         hsp_ci_epoch_seen(&j, seen);
         assert_true(hsp_ci_epoch_unknown(&j, seen));
@@ -414,7 +416,8 @@ static void jobs_that_are_over(void **state)
     cw_end(&w);
 }
 
-/* Two clusters begin to number jobs somewhere else; one whose rows have no id is given one, and goes on. */
+/* Two clusters begin to number jobs somewhere else; one whose rows have no id is given one, and
+ * goes on. */
 static void an_id_is_given_once(void **state)
 {
     (void)state;
@@ -434,7 +437,7 @@ static void an_id_is_given_once(void **state)
     cw_restart(&w, &cfg);
     assert_true(hsp_digest_equal(w.c->id, cfg.fresh_id) && w.c->generation == 3);
     assert_int_equal(w.c->next_job, 2);
-    struct hsp_m_kept k = {.job = 1, .epoch = 0, .plan = 0}; /* what its agents find */
+    struct hsp_m_kept k = {.job = 1, .epoch = 0, .plan = 0}; /* the state that its agents find */
     assert_int_equal(hsp_ci_standing(w.c, &k), HSP_STANDS_KNOWN);
     cfg.fresh_id.lo = 5;
     cw_restart(&w, &cfg);
@@ -450,7 +453,8 @@ static void an_id_is_given_once(void **state)
     (void)hsp_cluster_free(c);
 }
 
-/* The rows are written before a store has its name: another process, that was given another id, goes on with them. */
+/* The rows are written before a store has its name: another process, that was given another id,
+ * goes on with them. */
 static void a_new_cluster_is_on_record_before_it_begins(void **state)
 {
     (void)state;
@@ -467,7 +471,7 @@ static void a_new_cluster_is_on_record_before_it_begins(void **state)
     assert_int_equal(rows.n, 2);
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(rows.item[i].type, HSP_ACT_STORE);
-        assert_true(rows.item[i].len <= sizeof value[i]); /* they end with the next call */
+        assert_true(rows.item[i].len <= sizeof value[i]); /* the rows end with the next call */
         memcpy(value[i], rows.item[i].value, rows.item[i].len);
         (void)snprintf(key[i], sizeof key[i], "%s", rows.item[i].key);
         row[i] = (struct hsp_cluster_row){key[i], value[i], rows.item[i].len};

@@ -1,5 +1,5 @@
-/* Keepers: which nodes keep the state of a job that stands on too few, and how they come, go and
- * refuse. Node k has device 0 and keepers behind it, on connection k + 1. */
+/* Tests keepers, the nodes that keep the state of a job that stands on too few nodes: how they
+ * come, go and refuse. Node k has device 0 and keepers behind it, on connection k + 1. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <stdio.h>
@@ -74,7 +74,8 @@ static void begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_keepers)
     }
 }
 
-/* Answers the last question: one rank on the first device offered, and the keepers @copies needs. */
+/* Answers the last question: one rank on the first device offered, and the keepers @copies
+ * needs. */
 static void plan(struct cw_world *w, uint32_t copies)
 {
     uint64_t mem = 0, folder = BYTES;
@@ -113,7 +114,7 @@ static void run(struct cw_world *w, uint32_t id, uint64_t version)
                              .u.ready = {.job = id, .device = HSP_DEVICE_INDEX(d)}});
     }
     assert_int_equal(j->att.phase, HSP_ATT_GO);
-    for (uint32_t i = j->att.n_ranks; i < j->att.n_peers; i++) { /* who has no vote says so */
+    for (uint32_t i = j->att.n_ranks; i < j->att.n_peers; i++) { /* a peer without a vote says so */
         hsp_device_id d = j->att.peers[i].device;
         msg(w, HSP_DEVICE_NODE(d),
             (struct hsp_msg){
@@ -148,7 +149,7 @@ static void submit(struct cw_world *w, const char *name, uint32_t copies)
     plan(w, copies);
 }
 
-/* The keepers of what runs: n of them, the first on device @d. */
+/* The running epoch has n keepers, the first on device @d. */
 static void assert_keeps(const struct cw_world *w, uint32_t id, uint32_t n, hsp_device_id d)
 {
     const struct hsp_cl_epoch *e = &cw_job(w, id)->cur;
@@ -202,7 +203,7 @@ static void choice(void **state)
     }
 }
 
-/* A job that waits is told who has the devices that it needs: those that keep copies are none. */
+/* A job that waits is told the holders of the devices that it needs: keepers are none of these. */
 static void keepers_are_not_had(void **state)
 {
     (void)state;
@@ -256,7 +257,7 @@ static void beside_other_jobs(void **state)
     cw_end(&w);
 }
 
-/* A keeper was given room when its agent began; what the folder has free now counts as well. */
+/* A keeper was given room when its agent began; the free bytes of the folder now count as well. */
 static void what_is_free_now_counts(void **state)
 {
     (void)state;
@@ -312,8 +313,8 @@ static void room_and_refusal(void **state)
     cw_end(&w);
 }
 
-/* A job runs on n0, whose folder is full, and n1 could keep a copy: in a new layout, for which n0 has no
- * room. It is tried again after longer and longer. */
+/* A job runs on n0, whose folder is full, and n1 could keep a copy: in a new layout, for which n0
+ * has no room. The layout is tried again after longer and longer. */
 static void a_rank_that_cannot_prepare(void **state)
 {
     (void)state;
@@ -345,8 +346,8 @@ static void a_rank_that_cannot_prepare(void **state)
     cw_end(&w);
 }
 
-/* Another layout lies beside the one that runs for a while. Where a rank, or a keeper that stays, has
- * no room for it, no switch begins, and the job says so; it does when there is room. */
+/* Another layout lies beside the one that runs for a while. Where a rank, or a keeper that stays,
+ * has no room for it, no switch begins, and the job says so; it does when there is room. */
 static void another_layout_needs_room(void **state)
 {
     (void)state;
@@ -391,7 +392,8 @@ static void another_layout_needs_room(void **state)
     }
 }
 
-/* A keeper that does not get ready in time: as one that cannot. The planner is told nothing of it. */
+/* A keeper that does not get ready in time: as one that cannot. The planner is told nothing of
+ * it. */
 static void late(void **state)
 {
     (void)state;
@@ -514,7 +516,7 @@ static void only_where_it_is_allowed(void **state)
     cw_end(&w);
 }
 
-/* It need not be known: the word of the administrator is there first, and over restarts. */
+/* The node need not be known: the word of the administrator is there first, and over restarts. */
 static void allowed_before_it_joins(void **state)
 {
     (void)state;
@@ -604,7 +606,7 @@ static void a_keeper_dies(void **state)
     struct hsp_m_holding own = {1, 0, 1, 0, 0, 4}, kept = {1, 1, 1, 1, 0, 4};
     sealed(&w, 0, &own, 1);
     sealed(&w, 1, &kept, 1);
-    /* it comes back soon: the same layout goes on with it */
+    /* the keeper comes back soon: the same layout goes on with it */
     assert_int_equal(cw_job(&w, 1)->att.plan, 1);
     assert_int_equal(cw_job(&w, 1)->att.step, 4);
     assert_int_equal(cw_job(&w, 1)->att.n_sources, 2);
@@ -665,7 +667,7 @@ static void the_trainer_dies(void **state)
     assert_int_equal(e->sources[0].owner, 0);
     run(&w, 1, 7);
     assert_nodes(&w, 1, 2);
-    /* what it kept is released */
+    /* its copies are released */
     assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
     cw_end(&w);
 }
@@ -714,8 +716,8 @@ static void break_and_seal(struct cw_world *w, uint64_t own_version, uint64_t ke
     sealed(w, 1, kept, 2);
 }
 
-/* A keeper has a version before the vote on it. When its ranks have given it up, nothing begins with it; where all have
- * deleted it, it can be made again. */
+/* A keeper has a version before the vote on it. When its ranks have given the version up, nothing
+ * begins with it; where all have deleted it, it can be made again. */
 static void what_was_given_up_is_not_taken_from_a_keeper(void **state)
 {
     (void)state;
@@ -756,7 +758,7 @@ static void what_is_given_up_late_is_left(void **state)
     cw_end(&w);
 }
 
-/* Only a rank may give up what no vote has passed. */
+/* Only a rank may give up a version, and only one that no vote has passed. */
 static void who_may_give_up_what(void **state)
 {
     (void)state;
@@ -764,13 +766,13 @@ static void who_may_give_up_what(void **state)
     begin_kept(&w);
     gives_up(&w, 1, 1, 1, 7); /* the keeper */
     gives_up(&w, 2, 0, 1, 7); /* no member */
-    gives_up(&w, 0, 0, 1, 6); /* it is stable */
+    gives_up(&w, 0, 0, 1, 6); /* the version is stable */
     gives_up(&w, 0, 0, 2, 7); /* no epoch */
     assert_true(cw_job(&w, 1)->plans[0].void_from == UINT64_MAX);
     gives_up(&w, 0, 0, 1, 8);
     assert_int_equal(cw_job(&w, 1)->plans[0].void_from, 8);
     gives_up(&w, 0, 0, 1, 9);
-    assert_null(cw_fact(&w, "state.given_up")); /* it is, with all above 8 */
+    assert_null(cw_fact(&w, "state.given_up")); /* version 8 is given up, with all above */
     gives_up(&w, 0, 0, 1, 7);
     assert_int_equal(cw_job(&w, 1)->plans[0].void_from, 7);
     cw_end(&w);

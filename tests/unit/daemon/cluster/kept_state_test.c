@@ -1,4 +1,5 @@
-/* A job that fails: its devices are free, its state stays until an administrator gives it up. */
+/* Tests a job that fails: its devices are free, its state stays until an administrator gives it
+ * up. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static struct hsp_m_holding held(uint32_t node, uint64_t version)
         .job = 1, .plan = 1, .rank = node, .owner = node, .version = version};
 }
 
-/* It comes back with what it holds. */
+/* The node comes back with the pieces that it holds. */
 static void returns(struct cw_world *w, uint32_t node, uint32_t conn, const char *name)
 {
     struct hsp_m_holding h = held(node, 7);
@@ -74,7 +75,7 @@ static void what_was_not_told_is_told_again(void **state)
     }
 }
 
-/* What the other rank says of the epoch that broke may come first. */
+/* The report of the other rank about the epoch that broke may come first. */
 static void a_failure_behind_a_loss_is_heard(void **state)
 {
     (void)state;
@@ -128,7 +129,7 @@ static void its_devices_are_free_when_it_is_sealed(void **state)
     cw_end(&w);
 }
 
-/* It goes on from what they answer, whether they have answered before or not. */
+/* The job goes on from the answers of its nodes, whether they have answered before or not. */
 static void resumed_while_it_is_sealed(void **state)
 {
     (void)state;
@@ -201,7 +202,8 @@ static void a_node_that_does_not_seal(void **state)
     cw_end(&w);
 }
 
-/* Nor does the connection of another that breaks again and again, and its own neither, give it more time. */
+/* Nor does the connection of another that breaks again and again, and its own neither, give it more
+ * time. */
 static void one_that_says_hello_again_and_again(void **state)
 {
     (void)state;
@@ -271,7 +273,7 @@ static void drain(struct cw_world *w, const char *node)
         w, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = node, .reason = "test"});
 }
 
-/* n1 is drained and gives its state to n2. It beats, and never says that it has left the epoch
+/* n1 is drained and gives its state to n2. n1 beats, and never says that it has left the epoch
  * before: its device is not the job's for ever, and the job is planned anew. */
 static void a_source_that_does_not_leave(void **state)
 {
@@ -352,7 +354,8 @@ static enum hsp_status resume_of(struct cw_world *w, uint64_t diverged_from)
                                                 .diverged_from = diverged_from});
 }
 
-/* Its state is no better than its loss: a checkpoint of before is named, and none is taken unasked. */
+/* Its state is no better than its loss: a checkpoint of before is named, and none is taken
+ * unasked. */
 static void a_diverged_job_is_not_resumed(void **state)
 {
     (void)state;
@@ -394,7 +397,7 @@ static void a_diverged_job_is_not_resumed(void **state)
     cw_end(&w);
 }
 
-/* What was not finite was behind what it has now. */
+/* The steps that were not finite were behind its present version. */
 static void what_diverged_is_over(void **state)
 {
     (void)state;
@@ -405,7 +408,7 @@ static void what_diverged_is_over(void **state)
     cw_end(&w);
 }
 
-/* hspmdd starts again, and nodes come back with what they hold: nothing is deleted. */
+/* hspmdd starts again, and nodes come back with their state: nothing is deleted. */
 static void it_outlives_a_restart(void **state)
 {
     (void)state;
@@ -455,7 +458,7 @@ static void cancel_gives_it_up(void **state)
     cw_end(&w);
 }
 
-/* A node that was away deletes what it holds when it comes back. */
+/* A node that was away deletes the state that it holds when it comes back. */
 static void forget_removes_it(void **state)
 {
     (void)state;
@@ -477,7 +480,8 @@ static void forget_removes_it(void **state)
     cw_end(&w);
 }
 
-/* A drain has ended when nothing is left on the node: state of a failed job would go with its agent. */
+/* A drain has ended when nothing is left on the node: state of a failed job would go with its
+ * agent. */
 static void a_drain_waits_for_it(void **state)
 {
     (void)state;
@@ -518,7 +522,7 @@ static void a_long_reason_of_a_drain_ends_with_dots(void **state)
     cw_end(&w);
 }
 
-/* What of a job keeps a drain from its end is told: it may have nowhere to go. */
+/* The part of a job that keeps a drain from its end is told: it may have nowhere to go. */
 static void a_drain_says_what_it_waits_for(void **state)
 {
     (void)state;
@@ -686,7 +690,8 @@ static void beats(struct cw_world *w, uint32_t ms, bool with_n1)
     }
 }
 
-/* Job k works on n0, which has one part of j; the other part is on n1. j is resumed from what it keeps. */
+/* Job k works on n0, which has one part of j; the other part is on n1. j is resumed from its kept
+ * state. */
 static void a_part_is_in_the_way(struct cw_world *w, bool with_n1)
 {
     failed_in_two_parts(w);
@@ -728,7 +733,7 @@ static void state_that_is_whole_is_waited_for(void **state)
 }
 
 /* The other part is lost: the part of the device makes nothing whole. After the time for it the job
- * goes on from its checkpoint, and says what that costs. */
+ * goes on from its checkpoint, and names the steps that this costs. */
 static void a_part_that_makes_nothing_whole(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What somebody can do who has the worker key and is no member: take the name of a node, claim that
- * it keeps more than is on record, name numbers that cannot be. And the lies of one member. */
+/* Tests a holder of the worker key that is no member: it takes the name of a node, claims that it
+ * keeps more than is on record, names numbers that cannot be. Tests the lies of one member, too. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -145,7 +145,7 @@ static void an_older_generation_proves_nothing_twice(void **state)
 }
 
 /* Until then it is taken in, as another process of the name: its word about a run that the store
- * knows is not believed, and the secret is told to nobody who has not shown it. */
+ * knows is not believed, and the secret is told to no agent that has not shown it. */
 static void nobody_is_told_a_secret(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void nobody_is_told_a_secret(void **state)
         assert_true(w.c->nodes[0].incarnation > number);
         assert_int_equal(w.c->nodes[0].same_since, w.c->nodes[0].incarnation);
         assert_true(cw_job(&w, 1)->state != HSP_JOB_DONE);
-        /* It may not have heard the answer. */
+        /* The agent may not have heard the answer. */
         cw_msg(&w, THIEF + 1, m);
         assert_true(with == 0 || welcome_on(&w, THIEF + 1) != NULL);
         cw_end(&w);
@@ -276,7 +276,7 @@ static bool begun(const struct cw_world *w)
     return cw_job(w, 1)->att.epoch != 0;
 }
 
-/* n1, which was a member of job 1, is dead; hspmdd has restarted, and knows what n0 has. */
+/* n1, which was a member of job 1, is dead; hspmdd has restarted, and knows the state of n0. */
 static void held_back(struct cw_world *w)
 {
     cw_begin(w, 2, 1);
@@ -296,7 +296,7 @@ static void a_claim_ends_in_time(void **state)
     (void)state;
     struct cw_world w;
     held_back(&w);
-    for (uint32_t i = 1; i < 50; i++) { /* it comes again, and again */
+    for (uint32_t i = 1; i < 50; i++) { /* the key holder comes again, and again */
         claims_more(&w, THIEF + i);
         cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = THIEF + i - 1});
         passes(&w, 1000);
@@ -445,7 +445,7 @@ static void few_generations_are_believed(void **state)
     }
 }
 
-/* It is taken for what it is, and the others go on. */
+/* An administrator removes the liar, and the others go on. */
 static void who_accuses_can_be_removed(void **state)
 {
     (void)state;
@@ -478,7 +478,7 @@ static void who_accuses_can_be_removed(void **state)
     cw_msg(&w, 2, m);
     m.u.hello.incarnation = (struct hsp_digest){0, 0};
     cw_msg(&w, 3, m);
-    assert_false(w.c->behind); /* it was removed with what proved who it is */
+    assert_false(w.c->behind); /* the liar was removed, and the proof of its identity with it */
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
     cw_sealed(&w, 0, 1, 4);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
@@ -487,8 +487,8 @@ static void who_accuses_can_be_removed(void **state)
     cw_end(&w);
 }
 
-/* A node that joined without devices proves after a start who it is, and names newer layouts of a job, then a newer
- * hspmdd: nothing can have run there. */
+/* A node that joined without devices proves its identity after a start, and names newer layouts of
+ * a job, then a newer hspmdd: nothing can have run there. */
 static void who_has_no_devices_keeps_nothing(void **state)
 {
     (void)state;

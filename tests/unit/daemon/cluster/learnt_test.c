@@ -1,4 +1,5 @@
-/* What failed attempts have taught: it reaches the planner, ends in time, and is asked about again. */
+/* Tests facts learnt by failed attempts: they reach the planner, end in time, and are asked about
+ * again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +80,8 @@ static void its_end_is_a_deadline(void **state)
     cw_end(&w);
 }
 
-/* The one that repeats is trusted for longer each time, and the planner keeps its count meanwhile. */
+/* The one that repeats is trusted for longer each time, and the planner keeps its count
+ * meanwhile. */
 static void repeated_facts_last_longer(void **state)
 {
     (void)state;
@@ -272,7 +274,8 @@ static void who_is_mended_is_asked_about_at_once(void **state)
     }
 }
 
-/* A question about it that is under way is cancelled: it was asked with what is known no more. */
+/* A question about the node that is under way is cancelled: it was asked with facts that count no
+ * more. */
 static void a_question_about_it_is_asked_anew(void **state)
 {
     (void)state;
@@ -289,7 +292,7 @@ static void a_question_about_it_is_asked_anew(void **state)
     cw_end(&w);
 }
 
-/* Its devices leave both lists, of the last question and of what was declined before it. */
+/* Its devices leave both lists, of the last question and of devices declined before it. */
 static void its_devices_were_not_asked_about(void **state)
 {
     (void)state;
@@ -298,7 +301,7 @@ static void its_devices_were_not_asked_about(void **state)
                                before[] = {HSP_DEVICE(1, 2), HSP_DEVICE(3, 0), HSP_DEVICE(4, 0)};
     struct cw_world w;
     cw_begin(&w, 1, 1);
-    (void)cw_submit(&w, "j", 0, 9, 9); /* it asks nothing */
+    (void)cw_submit(&w, "j", 0, 9, 9); /* the job asks nothing */
     struct hsp_job *j = w.c->jobs[0];
     hsp_ci_unask_node(w.c, j, 1); /* nothing was asked */
     j->asked = malloc(sizeof last + sizeof before);

@@ -1,5 +1,5 @@
-/* What a person calls a job: its name or its number; of several jobs of one name which is meant,
- * and when none is. */
+/* Tests the names that a person gives a job: its name or its number; of several jobs of one name
+ * one is meant, or none. */
 #include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
@@ -63,7 +63,7 @@ static void an_ambiguous_name_is_refused_with_the_numbers(void **state)
                   "several jobs are called a: 1 (behind), 2 (pending); give the number");
     assert_called(&w, "1", 1, "");
     assert_called(&w, "2", 2, "");
-    for (int i = 0; i < 2; i++) { /* those that are not adopted give way */
+    for (int i = 0; i < 2; i++) { /* jobs that are not adopted give way */
         w.c->jobs[i]->unrecorded = true;
         w.c->jobs[i]->from.lo = 7;
         assert_called(

@@ -1,4 +1,5 @@
-/* A check of nodes: who is asked when, and that it ends whatever agents do. */
+/* Tests a check of nodes: the order of the questions, and that it ends with any behaviour of
+ * agents. */
 #include <stdio.h>
 
 #include "daemon/cluster/broken_pairs.h"
@@ -146,7 +147,7 @@ static void a_host_does_one_thing_at_a_time(void **state)
     cw_end(&w);
 }
 
-/* Who executes a job is left alone, also who begins to meanwhile. */
+/* A node that executes a job is left alone, also one that begins to meanwhile. */
 static void busy_nodes_are_left_out(void **state)
 {
     (void)state;
@@ -220,7 +221,7 @@ static void who_asked_may_go(void **state)
     assert_non_null(cw_fact(&w, "check.stopped"));
     assert_int_equal(order_to(&w, 1)->what, HSP_CHECK_END);
     assert_int_equal(order_to(&w, 2)->what, HSP_CHECK_END);
-    begin(&w, 0, NULL, false); /* what was asked before counts no more */
+    begin(&w, 0, NULL, false); /* earlier questions count no more */
     cw_msg(&w, 1,
            (struct hsp_msg){.type = HSP_MSG_CHECKED,
                             .u.checked = {.check = w.c->check.number - 1, .seq = 1, .fault = ""}});
@@ -232,7 +233,7 @@ static void who_asked_may_go(void **state)
     cw_end(&w);
 }
 
-/* Who was asked by an hspmdd before this one may answer only now. */
+/* A node that an earlier hspmdd has asked may answer only now. */
 static void what_was_asked_before_a_restart(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Nodes whose state folder cannot be used: out for a while, for all jobs, and at no job's cost. */
+/* Tests nodes whose state folder cannot be used: they are out for a while, for all jobs, and at no
+ * job's cost. */
 #include <string.h>
 
 #include "daemon/cluster/index.h"
@@ -44,8 +45,8 @@ static void wait(struct cw_world *w, hsp_msec ms)
     }
 }
 
-/* Also a folder that is full, as executors below protocol 16 told it; one that has too little room is a
- * fact about its plan. */
+/* Also a folder that is full, as executors below protocol 16 told it; one that has too little room
+ * is a fact about its plan. */
 static void the_next_plan_does_without_it(void **state)
 {
     (void)state;
@@ -171,8 +172,9 @@ static void it_ends_early(void **state)
     cw_end(&w);
 }
 
-/* A job needs n0 and n1. Its state fills the folder of n1, so that no other layout can begin. When an
- * executor ends it goes on at once in the layout that it has, which needs no room. If it cannot, it waits. */
+/* A job needs n0 and n1. Its state fills the folder of n1, so that no other layout can begin. When
+ * an executor ends it goes on at once in the layout that it has, which needs no room. If it cannot,
+ * it waits. */
 static void it_goes_on_in_the_layout_that_it_has(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* An older store in the place of the newest: jobs that may have ended since, numbers that may have
- * been given since, and the ways out for an administrator. */
+/* Tests an older store in the place of the newest: jobs that may have ended since, numbers that may
+ * have been given since, and the ways out for an administrator. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 
-/* hspmdd starts with the rows as they are, put back with --restore over a store of generation @least. */
+/* hspmdd starts with the rows as they are, put back with --restore over a store of generation
+ * @least. */
 static void restore(struct cw_world *w, uint64_t least)
 {
     struct hsp_buf b;
@@ -154,11 +155,11 @@ static void resume_lets_a_held_job_go_on(void **state)
                         "it was held since an older store was put back");
     assert_non_null(strstr(cw_job(&w, 1)->reason, "all that had it are back without it"));
     wait(&w, w.c->cfg.dead_ms + 1000); /* much less than the time for nodes that are away */
-    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED); /* it has no checkpoint */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED); /* the job has no checkpoint */
     cw_end(&w);
 }
 
-/* Its row tells of no step: the agents, who have their memory, have deleted the state since. */
+/* Its row tells of no step: the agents, with their memory, have deleted the state since. */
 static void a_held_job_of_unknown_progress_does_not_begin_anew(void **state)
 {
     (void)state;
@@ -224,7 +225,8 @@ static void a_job_that_its_agents_keep_goes_on(void **state)
     cw_end(&w);
 }
 
-/* The agent of n1 was started again behind the backup: its folder is the right one, and knows more than the store. */
+/* The agent of n1 was started again behind the backup: its folder is the right one, and knows more
+ * than the store. */
 static void a_folder_of_before_is_not_called_wrong(void **state)
 {
     (void)state;
@@ -371,7 +373,8 @@ static void a_proven_node_with_more_blocks_the_job(void **state)
     assert_elsewhere_blocks(false);
 }
 
-/* When the node is gone, an administrator may say that nothing comes of it; resume --from 0 begins anew. */
+/* When the node is gone, an administrator may say that nothing comes of it; resume --from 0 begins
+ * anew. */
 static void resume_without_the_node_that_is_ahead(void **state)
 {
     (void)state;
@@ -388,7 +391,7 @@ static void resume_without_the_node_that_is_ahead(void **state)
     cw_end(&w);
 }
 
-/* Whoever has the key may take the name of n2, and does not know its incarnation. */
+/* A holder of the key may take the name of n2, and does not know its incarnation. */
 static void who_proves_nothing_blocks_nothing(void **state)
 {
     (void)state;
@@ -439,7 +442,7 @@ static void a_number_is_given_once(void **state)
     cw_end(&w);
 }
 
-/* It was given again before its agents came. */
+/* The number was given again before its agents came. */
 static void another_job_of_the_number_is_left_alone(void **state)
 {
     (void)state;
@@ -519,8 +522,9 @@ static void a_replaced_store_that_is_older_is_not_named(void **state)
     }
 }
 
-/* The job has gone on here above what another cluster wrote, in epochs of a later generation than this cluster's, and a
- * store of before is put back: its node says that there were newer ones all the same, and is no stranger. */
+/* The job has gone on here above the checkpoints of another cluster, in epochs of a later
+ * generation than this cluster's, and a store of before is put back: its node says that there were
+ * newer ones all the same, and is no stranger. */
 static void epochs_above_those_of_another_cluster_are_newer(void **state)
 {
     (void)state;
@@ -642,7 +646,7 @@ static void a_restore_comes_after_what_members_have_obeyed(void **state)
     assert_int_equal(hsp_generation_number(w.c->ahead), 5);
     uint32_t n = cw_rows(&w, rows);
     for (uint32_t i = 0; i < n; i++) {
-        (void)hsp_cluster_row_whose(&rows[i], &whose); /* what the next --restore is told */
+        (void)hsp_cluster_row_whose(&rows[i], &whose); /* the facts for the next --restore */
     }
     assert_int_equal(hsp_generation_number(whose.generation), 5);
     restore(&w, 0);
@@ -676,7 +680,7 @@ static void the_end_of_a_job_that_is_behind(void **state)
     hello_empty(&w, "n2");
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_BEHIND);
-    finished(&w, 2, 9); /* it holds nothing of the job */
+    finished(&w, 2, 9); /* the node holds nothing of the job */
     finished(&w, 0, 8); /* another epoch came */
     assert_null(strstr(j->reason, "done"));
     finished(&w, 0, 9);
@@ -735,8 +739,8 @@ static void a_removed_node_frees_its_name(void **state)
     cw_end(&w);
 }
 
-/* The backup was put back before, each time into an empty folder, and the store of that time is lost as well: n0 has
- * obeyed it. */
+/* The backup was put back before, each time into an empty folder, and the store of that time is
+ * lost as well: n0 has obeyed it. */
 static void the_same_backup_is_put_back_twice(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A job that makes no progress: the nodes that are asked, the one that is named, and the
+/* Tests a job that makes no progress: the nodes that are asked, the one that is named, and the
  * consequences. Node k has one device, which is rank k; failure_detection is 3 s. */
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +49,8 @@ static void run(struct cw_world *w, uint32_t n, double seconds)
     cw_let_go(w, 1, n);
 }
 
-/* What rank @node says: it does @doing, with @peer, since @ms; @unsent bytes for @to have not come. */
+/* The answer of rank @node: it does @doing, with @peer, since @ms; @unsent bytes for @to have not
+ * come. */
 struct said {
     enum hsp_doing doing;
     uint32_t peer, ms, to, unsent;
@@ -89,7 +90,7 @@ static void all_say(struct cw_world *w, uint32_t n, const struct said *s)
     }
 }
 
-/* 1 has sent to 0 what that waits for; 2 waits for 0, 1 for 2. */
+/* 1 has sent the message that 0 waits for; 2 waits for 0, 1 for 2. */
 static const struct said slow_link[3] = {{HSP_DOING_RECEIVE, 1, 2900, 0, 0, false},
                                          {HSP_DOING_RECEIVE, 2, 2800, 0, 80000, false},
                                          {HSP_DOING_RECEIVE, 0, 2850, 0, 0, false}};
@@ -219,7 +220,7 @@ static void ranks_circles_and_nobody(void **state)
     assert_string_equal(named(busy, 3),
                         "2 threads wait for one rank: rank 1 (n1/0) computes since 3.0 s in "
                         "step 2, micro-batch 3, instruction 118");
-    struct said held[3]; /* what it has sent is not read: it is not the connection */
+    struct said held[3]; /* its messages are not read: the connection is not the cause */
     memcpy(held, slow_link, sizeof held);
     held[0] = (struct said){HSP_DOING_COMPUTE, NONE, 100, 1, 0, true};
     held[1] = (struct said){HSP_DOING_SEND, 0, 2800, 0, 80000, false};
@@ -240,7 +241,8 @@ static void ranks_circles_and_nobody(void **state)
     assert_non_null(strstr(named(none, 3), "nobody waits for another; rank 0 (n0/0) computes"));
 }
 
-/* The other thread of a rank: rank 0 waits for its copies, whose thread waits for that of rank 1. */
+/* The other thread of a rank: rank 0 waits for its copies, whose thread waits for that of rank
+ * 1. */
 static void threads_that_copy(void **state)
 {
     (void)state;
@@ -264,7 +266,7 @@ static void threads_that_copy(void **state)
     cw_end(&w);
 }
 
-/* ---- what may last longer ---- */
+/* ---- work that may last longer ---- */
 
 static void stand_at_validation(struct cw_world *w, uint64_t moved)
 {
@@ -368,13 +370,14 @@ static void a_silence_and_a_stall_are_enough(void **state)
     }
 }
 
-/* An outage of 3.2 s: the job has waited for 3 s, then executors say that they hear nothing, then calls are answered. */
+/* An outage of 3.2 s: the job has waited for 3 s, then executors say that they hear nothing, then
+ * calls are answered. */
 static void one_outage_is_no_broken_pair(void **state)
 {
     (void)state;
     struct cw_world w;
     for (uint32_t late = 0; late < 2;
-         late++) { /* it waited longer than an outage takes to be told */
+         late++) { /* the job waited longer than an outage takes to be told */
         run(&w, 3, 0.1);
         name_link(&w);
         w.now += late ? w.c->cfg.dead_ms : 400;
@@ -437,7 +440,7 @@ static void what_no_job_can_do_without_is_borne(void **state)
     cw_end(&w);
 }
 
-/* ---- it is measured ---- */
+/* ---- the link is measured ---- */
 
 static const struct hsp_m_check *ordered(const struct cw_world *w, uint32_t node)
 {
@@ -562,7 +565,7 @@ static void a_rate_below_half_is_planned_with(void **state)
     a_minute(&w, &step, 51e6);
     a_minute(&w, &step, 49e6);
     uint64_t ticket = w.ticket;
-    probed(&w, 60e6); /* it was only busy */
+    probed(&w, 60e6); /* the link was only busy */
     assert_int_equal(w.ticket, ticket);
     assert_true(w.c->pairs[0].bytes_per_s == 0);
     a_minute(&w, &step, 20e6);
@@ -575,12 +578,12 @@ static void a_rate_below_half_is_planned_with(void **state)
                                    .u.plan = {.job = 1, .ticket = w.ticket, .keep = true}});
     ticket = w.ticket;
     a_minute(&w, &step, 60e6); /* more than it was measured to give */
-    probed(&w, 20e6);          /* it is measured again all the same */
+    probed(&w, 20e6);          /* the link is measured again all the same */
     assert_int_equal(w.ticket, ticket);
     cw_end(&w);
 }
 
-/* ---- who may say so ---- */
+/* ---- the answers that count ---- */
 
 static void only_answers_of_ranks_count(void **state)
 {

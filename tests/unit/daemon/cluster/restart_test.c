@@ -1,4 +1,4 @@
-/* Restarts of the coordinator, and losses in the middle of something. */
+/* Tests restarts of the coordinator, and losses in the middle of something. */
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
@@ -48,13 +48,13 @@ static void n0_crashed(struct cw_world *w)
 
 static void waits_for_version(struct cw_world *w)
 {
-    assert_int_equal(cw_job(w, 1)->att.epoch, 0); /* it does not begin anew */
+    assert_int_equal(cw_job(w, 1)->att.epoch, 0); /* the job does not begin anew */
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_PAUSED);
     assert_non_null(strstr(cw_job(w, 1)->reason, "not whole among the nodes here"));
 }
 
-/* n1 alone has the version they go on from, and is lost before n0, which is new, has got it. That n0
- * has nothing says nothing, though the layout was begun again with it. */
+/* n1 alone has the version they go on from, and is lost before n0, which is new, has got it. The
+ * lack of n0 proves nothing, though the layout was begun again with it. */
 static void who_joined_since_is_no_witness(void **state)
 {
     (void)state;
@@ -92,8 +92,8 @@ static void n0_beats(struct cw_world *w, hsp_msec ms)
     }
 }
 
-/* All that had state are back without it, so the job waits for a moment. Who dies in that moment
- * may come back with it, and is waited for like any other node. */
+/* All nodes that had state are back without it, so the job waits for a moment. A node that dies in
+ * that moment may come back with the state, and is waited for like any other node. */
 static void who_goes_in_the_moment_is_waited_for(void **state)
 {
     (void)state;
@@ -118,8 +118,8 @@ static void who_goes_in_the_moment_is_waited_for(void **state)
     cw_end(&w);
 }
 
-/* The state is given up, and the attempt that goes on from the checkpoint fails: the devices are let
- * go, and delete the layouts that they still have. */
+/* The state is given up, and the attempt that goes on from the checkpoint fails: the devices are
+ * let go, and delete the layouts that they still have. */
 static void who_is_let_go_deletes_what_was_given_up(void **state)
 {
     (void)state;
@@ -175,7 +175,8 @@ static void each_layout_needs_a_witness(void **state)
     cw_end(&w);
 }
 
-/* A switch to three nodes that cannot be taken back: it has happened where it could, and nobody heard. */
+/* A switch to three nodes that cannot be taken back: it has happened where it could, and nobody
+ * heard. */
 static void switch_unheard(struct cw_world *w)
 {
     cw_begin(w, 2, 1);
@@ -223,7 +224,7 @@ static void and_by_another_process_too(void **state)
     cw_end(&w);
 }
 
-/* What the others have said is forgotten with the process that they told. */
+/* The words of the others are forgotten with the process that they told. */
 static void a_recovery_under_way_begins_again(void **state)
 {
     (void)state;
@@ -241,8 +242,8 @@ static void a_recovery_under_way_begins_again(void **state)
     cw_end(&w);
 }
 
-/* n1 was away when the other was told to seal, and is told when it is back: its time to answer begins
- * then. */
+/* n1 was away when the other was told to seal, and is told when it is back: its time to answer
+ * begins then. */
 static void who_is_told_later_to_seal_has_its_time(void **state)
 {
     (void)state;
@@ -319,7 +320,7 @@ static void checkpoints_of_an_epoch_that_was_lost_unheard(void **state)
     cw_end(&w);
 }
 
-/* Its HELLO could not tell of what was still being prepared. */
+/* The HELLO of the node could not tell of an epoch that was still being prepared. */
 static void what_gets_ready_for_nobody_is_dropped(void **state)
 {
     (void)state;
@@ -367,7 +368,7 @@ static uint32_t stored_leases(const struct cw_world *w)
     return n;
 }
 
-/* A restart must not take for a job what others may have by then. */
+/* A restart must not take for a job the devices that others may have by then. */
 static void leases_given_up_are_not_stored(void **state)
 {
     (void)state;
@@ -432,9 +433,9 @@ static void goes(struct cw_world *w)
     assert_int_equal(cw_job(w, 1)->att.phase, HSP_ATT_GO);
 }
 
-/* hspmdd begins again before the first epoch of a job has gone, or behind that epoch without having missed anything,
- * and hears all of the next: that epoch is lost before a step is committed, and the job begins anew. If hspmdd was away
- * when the epoch was lost, the job may have come further. */
+/* hspmdd restarts before the first epoch of a job is past GO, or after that epoch without a missed
+ * message, and hears the whole of the next epoch. That epoch is lost before it commits a step, so
+ * the job begins anew. Where hspmdd was away at the loss, the job may have come further. */
 static void a_job_that_was_heard_begins_anew(void **state)
 {
     (void)state;
@@ -448,7 +449,7 @@ static void a_job_that_was_heard_begins_anew(void **state)
         }
         if (when != AWAY) {
             cw_restart_nodes(&w, 2);
-            for (uint32_t i = 0; i < 2 && when == BEHIND; i++) { /* they hold nothing */
+            for (uint32_t i = 0; i < 2 && when == BEHIND; i++) { /* the nodes hold nothing */
                 cw_sealed(&w, i, 0, 0);
             }
             goes(&w);

@@ -1,4 +1,4 @@
-/* Devices that give less than they were measured to, event by event. */
+/* Tests devices that give less than they were measured to, event by event. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <math.h>
@@ -61,8 +61,8 @@ static void slow_device(void **state)
     cw_end(&w);
 }
 
-/* What was observed is averaged over the window, does not count twice when the plan is kept, survives a
- * restart, and is forgotten when the device is fast again. */
+/* Observed speeds are averaged over the window, do not count twice when the plan is kept, survive a
+ * restart, and are forgotten when the device is fast again. */
 static void slow_device_again(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* hspmdd does not run for a while: a suspended machine, SIGSTOP. Messages of its nodes from that
- * time are unread. */
+/* Tests an hspmdd that does not run for a while: a suspended machine, SIGSTOP. Messages of its
+ * nodes from that time are unread. */
 #include "daemon/cluster/stall.h"
 
 #include "daemon/cluster/cluster_step.h"
@@ -46,7 +46,7 @@ static void stopped(struct cw_world *w, uint32_t node)
     cw_msg(w, node + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
 }
 
-/* Two nodes are to give back what they hold, and have had 10 s of their 60 s. */
+/* Two nodes are to give back the state that they hold, and have had 10 s of their 60 s. */
 static void giving_back(struct cw_world *w)
 {
     cw_begin(w, 2, 1);
@@ -165,7 +165,8 @@ static void who_comes_back_is_read(void **state)
     cw_end(&w);
 }
 
-/* The power goes, and all nodes are dead. hspmdd's own machine stands still until the wait for the state is over. */
+/* The power goes, and all nodes are dead. hspmdd's own machine stands still until the wait for the
+ * state is over. */
 static void who_comes_back_from_the_dead_is_read(void **state)
 {
     (void)state;
@@ -235,7 +236,7 @@ static void every_wait_is_longer(void **state)
         assert_int_equal(n->dev[0].restart_ms, c->now_ms - 1);
         c->looked_ms = c->now_ms;
     }
-    j->state_deadline_ms = c->looked_ms; /* it was over */
+    j->state_deadline_ms = c->looked_ms; /* the wait was over */
     j->ckpt_deadline_ms = n->dev[0].restart_ms = 0;
     j->att.deadline_ms = HSP_NEVER;
     c->now_ms += STALL_MS;

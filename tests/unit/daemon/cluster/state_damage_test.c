@@ -1,5 +1,5 @@
-/* State that its holder finds damaged when it is asked for it: others are asked, without a failure
- * that counts, as long as there are others. */
+/* Tests state that its holder finds damaged when it is asked for it: others are asked, without a
+ * failure that counts, as long as there are others. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,8 +20,8 @@ static void sealed(struct cw_world *w)
     }
 }
 
-/* Two data parallel devices that hold the same; n1's executor ends and both are sealed with version 7; epoch 2 is
- * prepared to go on from it. */
+/* Two data parallel devices that hold the same; n1's executor ends and both are sealed with version
+ * 7; epoch 2 is prepared to go on from it. */
 static void recovering(struct cw_world *w)
 {
     cw_begin(w, 2, 1);
@@ -113,7 +113,8 @@ static void test_a_member_that_lacks_state_at_the_begin(void **state)
     cw_end(&w);
 }
 
-/* The GPU's memory was damaged, not the segment: SEALED offers it after the report, and the job goes on from it. */
+/* The GPU's memory was damaged, not the segment: SEALED offers it after the report, and the job
+ * goes on from it. */
 static void test_a_segment_that_is_intact(void **state)
 {
     (void)state;
@@ -179,7 +180,8 @@ static void test_without_an_owner(void **state)
     }
 }
 
-/* All that is known is a checkpoint: no version beyond it is named, and none is said to be lost at it. */
+/* All that is known is a checkpoint: no version beyond it is named, and none is said to be lost at
+ * it. */
 static void test_how_far_it_was_is_not_known(void **state)
 {
     (void)state;
@@ -212,7 +214,7 @@ static void test_how_far_it_was_is_not_known(void **state)
     cw_end(&w);
 }
 
-/* A device without what it offered has none of that version: it did not say of which piece. */
+/* A device without a piece that it offered has none of that version: it did not say which piece. */
 static void test_a_piece_that_is_gone(void **state)
 {
     (void)state;
@@ -238,8 +240,8 @@ static void n1_beats(struct cw_world *w)
     cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
 }
 
-/* Both devices have the stable version 8; n0 is dead, and n1, which is to go on alone, finds its own
- * damaged: version 7 is whole. */
+/* Both devices have the stable version 8; n0 is dead, and n1, which is to go on alone, finds its
+ * own damaged: version 7 is whole. */
 static void other_owner_is_away(struct cw_world *w)
 {
     cw_begin(w, 2, 1);
@@ -377,8 +379,9 @@ static void refuses_shape(struct cw_world *w, uint32_t node, uint64_t amount)
                                                    "version of hspmdd"}});
 }
 
-/* After an upgrade of hspmdd the program of a layout places its state elsewhere: a new layout is made
- * of it, since a layout that keeps its number would be written over the only state there is. */
+/* After an upgrade of hspmdd the program of a layout places its state elsewhere: a new layout is
+ * made of it, since a layout that keeps its number would be written over the only state there
+ * is. */
 static void test_state_laid_out_by_another_version(void **state)
 {
     (void)state;
@@ -400,8 +403,8 @@ static void test_state_laid_out_by_another_version(void **state)
     cw_end(&w);
 }
 
-/* Where hspmdd would cut the tensors otherwise nothing can be made of it, so the job waits for people
- * and keeps what it has. */
+/* Where hspmdd would cut the tensors otherwise nothing can be made of the state, so the job waits
+ * for people and keeps its state. */
 static void test_state_cut_by_another_version(void **state)
 {
     (void)state;
@@ -451,7 +454,7 @@ static void loses_a_peer(struct cw_world *w, uint32_t conn, uint64_t epoch)
     }
 }
 
-/* n0 and n1 train, vote 7 has passed. They give up version 8, which n0 cannot tell, as it is cut
+/* n0 and n1 train, vote 7 has passed. Both give up version 8, which n0 cannot tell, as it is cut
  * off; n1 has lost it before it had its record. n0 is dead: layout 2, on n1 and n2, is begun with
  * n1's version 8. */
 static void begun_with_what_is_void(struct cw_world *w)
@@ -479,7 +482,7 @@ static void begun_with_what_is_void(struct cw_world *w)
     assert_int_equal(j->att.phase, HSP_ATT_GO);
 }
 
-/* n0 is back with its state, and says what it knows. */
+/* n0 is back with its state, and reports the damage. */
 static void n0_tells(struct cw_world *w)
 {
     n0_comes(w, 4, 0, cw_last(w, "n0"));
@@ -501,8 +504,8 @@ static const struct hsp_m_holding of_n2 = {
     .job = 1, .plan = 2, .version = 8, .rank = 1, .owner = 1};
 
 /* The epoch of layout 2 broke. n2 has sealed nothing of it, so no vote of version 8 has passed
- * there: layout 2 is void with what it was made of, also when the report comes while an attempt
- * with it is prepared. */
+ * there: layout 2 is void with the version that it was made of, also when the report comes while an
+ * attempt with it is prepared. */
 static void test_what_was_made_of_it_is_void(void **state)
 {
     (void)state;
@@ -528,7 +531,8 @@ static void test_what_was_made_of_it_is_void(void **state)
     }
 }
 
-/* All ranks of layout 2 have sealed version 8, so its vote may have passed, though nobody has told of it. */
+/* All ranks of layout 2 have sealed version 8, so its vote may have passed, though nobody has told
+ * of it. */
 static void test_what_may_be_committed_stays(void **state)
 {
     (void)state;
@@ -564,7 +568,7 @@ static void test_what_may_begin_is_sealed_first(void **state)
     cw_end(&w);
 }
 
-/* Of what a layout was made stands in its row, but for some rows of that form. */
+/* The version of which a layout was made stands in its row, but for some rows of that form. */
 static void test_of_what_it_was_made_is_on_record(void **state)
 {
     (void)state;

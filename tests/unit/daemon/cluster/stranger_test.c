@@ -1,7 +1,7 @@
-/* Every message an agent can send, in every state of a job, by a node that has no right to say it:
- * a node that never was a member, one that was, a source, and a member of another rank than 0. The
- * contents are forged. Nothing may change but the record of the sender itself: no job, no other
- * node, no step, no checkpoint, no metric, no message to anybody else. */
+/* Tests every message an agent can send, in every state of a job, by a node that has no right to
+ * say it: a node that never was a member, one that was, a source, and a member of another rank than
+ * 0. The contents are forged. Nothing may change but the record of the sender itself: no job, no
+ * other node, no step, no checkpoint, no metric, no message to anybody else. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,9 @@
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 
 #define NODES 6
-/* Of job 1: n0 has rank 0, n1 rank 1, so that it may repeat steps; n3 has rank 2; n2 had it in epoch 2 and has left;
- * n5 never was anything. While a switch is prepared n4 is to take the place of n3, which is a source then. */
+/* Of job 1: n0 has rank 0, n1 rank 1, so that it may repeat steps; n3 has rank 2; n2 had it in
+ * epoch 2 and has left; n5 never was anything. While a switch is prepared n4 is to take the place
+ * of n3, which is a source then. */
 enum speaker { FORMER = 2, OTHER = 3, SOURCE = 4, STRANGER = 5 };
 
 /* ---- scenes ---- */
@@ -275,7 +276,7 @@ static const struct scene {
     {"running, hspmdd restarted", restarted, HSP_JOB_RUNNING, false},
 };
 
-/* ---- what must not change ---- */
+/* ---- the facts that must not change ---- */
 
 struct memory {
     struct hsp_job job;
@@ -288,7 +289,7 @@ static void remember(const struct cw_world *w, struct memory *m)
     m->job.look = false;
     for (uint32_t i = 0; i < NODES; i++) {
         m->node[i] = w->c->nodes[i];
-        m->node[i].older = m->node[i].newer = HSP_NO_NODE; /* who was heard when */
+        m->node[i].older = m->node[i].newer = HSP_NO_NODE; /* the order of hearing */
         m->node[i].looked = false;
     }
 }
@@ -367,7 +368,7 @@ static const char *changed(const struct cw_world *w, const struct memory *m, uin
     return NULL;
 }
 
-/* ---- what is forged ---- */
+/* ---- forged contents ---- */
 
 struct forged {
     uint64_t epoch, step;
@@ -445,7 +446,8 @@ static struct hsp_msg forge(uint16_t type, const struct forged *f, const struct 
     return m;
 }
 
-/* What who must not say. Other messages a source and a member may say of their own devices. */
+/* The senders that must not say each message. Other messages a source and a member may say of their
+ * own devices. */
 #define ALL (1u << STRANGER | 1u << FORMER | 1u << OTHER | 1u << SOURCE)
 #define OUT (1u << STRANGER | 1u << FORMER)
 static const struct {

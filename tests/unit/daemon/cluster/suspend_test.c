@@ -1,4 +1,5 @@
-/* Suspended jobs: the state that they keep, the devices that they give back, and the answers. */
+/* Tests suspended jobs: the state that they keep, the devices that they give back, and the
+ * answers. */
 #include <stdio.h>
 
 #include "tests/unit/daemon/cluster/ckpt_world.h"
@@ -102,7 +103,8 @@ static void a_running_job_is_suspended_by_a_checkpoint(void **state)
     cw_end(&w);
 }
 
-/* Where not every version is due, a checkpoint of the stable one may complete behind later votes. */
+/* Where not every version is due, a checkpoint of the stable one may complete behind later
+ * votes. */
 static void votes_behind_the_stable_version_count(void **state)
 {
     (void)state;
@@ -144,7 +146,7 @@ static void it_resumes_with_the_nodes_there_are(void **state)
     struct cw_world w;
     suspended(&w);
     cw_hello(&w, 3, "n2", 0, 1);
-    assert_int_equal(cw_job(&w, 1)->ticket, 0); /* it wants nothing */
+    assert_int_equal(cw_job(&w, 1)->ticket, 0); /* the job wants nothing */
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
     assert_string_equal(cw_fact(&w, "admin.resume"), "from version 9");
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
@@ -164,7 +166,8 @@ static void it_resumes_with_the_nodes_there_are(void **state)
     cw_end(&w);
 }
 
-/* Also over a restart of hspmdd. Its devices are not asked of others meanwhile, nor free for others before it. */
+/* Also over a restart of hspmdd. Its devices are not asked of others meanwhile, nor free for others
+ * before it. */
 static void resumed_before_its_devices_have_stopped(void **state)
 {
     (void)state;
@@ -179,7 +182,7 @@ static void resumed_before_its_devices_have_stopped(void **state)
         (void)(cancels ? admin(&w, HSP_ADMIN_CANCEL) : HSP_OK);
         assert_int_equal(cw_job(&w, 1)->n_leases, 3);
         assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
-        assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 0); /* they were told */
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 0); /* the devices were told before */
         w.ticket = 0;
         for (uint32_t term = 0; term < 2; term++) {
             const struct hsp_job *j = cw_job(&w, 1);
@@ -207,7 +210,7 @@ static void resumed_before_its_devices_have_stopped(void **state)
     }
 }
 
-/* Another job keeps what it has: the devices that stop will do. */
+/* Another job keeps its devices: the devices that stop will do. */
 static void resumed_beside_another_job(void **state)
 {
     (void)state;
@@ -310,7 +313,8 @@ static void before_the_start_it_is_at_once(void **state)
     cw_end(&w);
 }
 
-/* The wish outlives a restart of the coordinator; a checkpoint that fails ends it, and so does resume. */
+/* The wish outlives a restart of the coordinator; a checkpoint that fails ends it, and so does
+ * resume. */
 static void the_wish(void **state)
 {
     (void)state;
@@ -397,7 +401,8 @@ static void a_checkpoint_asked_for_before_a_switch(void **state)
     }
 }
 
-/* hspmdd begins again before rank 0 has written it: rank 0 is asked again, and a third start asks nobody. */
+/* hspmdd begins again before rank 0 has written it: rank 0 is asked again, and a third start asks
+ * nobody. */
 static void a_checkpoint_asked_for_before_a_restart(void **state)
 {
     (void)state;
@@ -464,7 +469,8 @@ static void its_state_is_lost_meanwhile(void **state)
     cw_end(&w);
 }
 
-/* One that was being written when the job was suspended: with it, the workers delete what is on record. */
+/* A checkpoint that was being written when the job was suspended: with it, the workers delete those
+ * on record. */
 static void a_checkpoint_completes_behind_the_decision(void **state)
 {
     (void)state;
@@ -560,7 +566,7 @@ static void nor_behind_another_start(void **state)
     said_again(true);
 }
 
-/* What is said of steps that were made again since is of another history. */
+/* Reports of steps that were made again since are of another history. */
 static void checkpoints_of_before_it_was_resumed(void **state)
 {
     (void)state;

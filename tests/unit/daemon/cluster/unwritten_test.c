@@ -1,4 +1,5 @@
-/* Files of a job that cannot be written: what is told, what status has, what goes on. */
+/* Tests files of a job that cannot be written: the events, the text of status, and the work that
+ * goes on. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include "proto/base/size.h"
@@ -116,7 +117,7 @@ static void the_final_model(void **state)
     cw_end(&w);
 }
 
-/* What is lost while it waits is mended as ever; it does not add up. */
+/* Losses while the job waits are mended as ever; they do not add up. */
 static void losses_meanwhile(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The link or the thread that all others wait for, compared with a search that knows no graph. */
+/* Compares the link or the thread that all others wait for with a search that knows no graph. */
 #include "tests/lib/testlib.h"
 
 #include "daemon/cluster/waits.h"

@@ -1,4 +1,5 @@
-/* Which checkpoint a resume means: the one on record, named to the members by term, epoch and content. */
+/* Tests the checkpoint that a resume means: the one on record, named to the members by term, epoch
+ * and content. */
 #include <stdio.h>
 
 #include "daemon/cluster/ckpt_marks.h"
@@ -34,7 +35,7 @@ static void what_it_went_on_from_stays_on_record(void **state)
     wc_saved_in(&w, 1, 40, 77);
     wc_cancelled(&w);
     wc_resumed(&w);
-    wc_saved_in(&w, 1, 60, 99); /* it is being prepared */
+    wc_saved_in(&w, 1, 60, 99); /* the epoch is being prepared */
     assert_true(cw_job(&w, 1)->ckpt_step == 60 && cw_job(&w, 1)->ckpt.content == 99);
     wc_begins(&w, 41);
     wc_cancelled(&w);
@@ -132,7 +133,8 @@ static void it_waits_for_that_one_and_then_fails(void **state)
     cw_end(&w);
 }
 
-/* Both members of the attempt say that nobody has its checkpoint; then they seal. True: that was news. */
+/* Both members of the attempt say that nobody has its checkpoint; then they seal. True: that was
+ * news. */
 static bool refused(struct cw_world *w, bool damaged)
 {
     const struct hsp_job *j = cw_job(w, 1);
@@ -178,8 +180,8 @@ static hsp_msec next_attempt(struct cw_world *w)
     return w->now - from;
 }
 
-/* A node that has it may come back, so it is waited for as long as for other state; the job neither fails
- * meanwhile nor believes another history. Each attempt reads it again: there are few. */
+/* A node that has it may come back, so it is waited for as long as for other state; the job neither
+ * fails meanwhile nor believes another history. Each attempt reads it again: there are few. */
 static void an_older_one_is_taken_in_the_end(void **state)
 {
     (void)state;
@@ -209,11 +211,12 @@ static void an_older_one_is_taken_in_the_end(void **state)
     assert_true(cw_job(&w, 1)->ckpt_step == 40 && cw_job(&w, 1)->n_older == 1);
     wc_cancelled(&w);
     wc_resumed(&w);
-    wc_prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 1040); /* that of 60 is of another history now */
+    /* the mark of 60 is of another history now */
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 1040);
     cw_end(&w);
 }
 
-/* It may have the checkpoint, so it does not wait for the end of a long pause. */
+/* The node may have the checkpoint, so the job does not wait for the end of a long pause. */
 static void a_node_that_comes_is_tried_soon(void **state)
 {
     (void)state;
@@ -264,7 +267,8 @@ static void a_node_that_comes_often_is_tried_once(void **state)
     cw_end(&w);
 }
 
-/* On a path that all share there is nobody to wait for; and behind the last one there is nothing. */
+/* On a path that all share there is nobody to wait for; and behind the last one there is
+ * nothing. */
 static void a_damaged_one_that_all_share(void **state)
 {
     (void)state;
@@ -368,8 +372,8 @@ static void waits_for_word(struct cw_world *w, hsp_msec ms)
     }
 }
 
-/* What resume --from 0 begins anew begins with no checkpoint of step 0: it may be the damaged one for
- * which that was asked. Without --from it is taken. */
+/* A job that resume --from 0 begins anew takes no checkpoint of step 0: it may be the damaged one
+ * for which that was asked. Without --from the checkpoint is taken. */
 static void from_0_takes_none_of_step_0(void **state)
 {
     (void)state;
@@ -416,7 +420,7 @@ static void a_false_claim_fails_no_job(void **state)
             assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
         }
         prepared(&w);
-        if (ends == 1) { /* it is tried again */
+        if (ends == 1) { /* the claim is tried again */
             wc_prepare_means(&w, HSP_MODE_RESTORE, 12, 1, 14);
             cw_end(&w);
             continue;
@@ -441,8 +445,8 @@ static void none_can_be_used(struct cw_world *w)
     assert_int_equal(refused_until(w, "ckpt.not_used", 10, 13), 1);
 }
 
-/* Their disk may be mended, so both are tried again, once each: after state_wait, and each time that the
- * job has waited for twice as long. */
+/* Their disk may be mended, so both are tried again, once each: after state_wait, and each time
+ * that the job has waited for twice as long. */
 static void what_was_refused_is_tried_ever_more_rarely(void **state)
 {
     (void)state;
@@ -469,8 +473,8 @@ static void what_was_refused_is_tried_ever_more_rarely(void **state)
     cw_end(&w);
 }
 
-/* The false ones are there as well. If all go, something was there all the same: the job does not begin
- * at step 0. */
+/* The false ones are there as well. If all go, something was there all the same: the job does not
+ * begin at step 0. */
 static void another_one_comes_before_what_was_refused(void **state)
 {
     (void)state;
@@ -511,7 +515,7 @@ static void another_content_does_not_take_its_place(void **state)
         cw_plan(&w, 1);
         if (back == 2) {
             wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 7);
-            wc_begins(&w, 61); /* it is one: the other is of another history now */
+            wc_begins(&w, 61); /* the choice is made: the other is of another history now */
             assert_true(cw_job(&w, 1)->ckpt.content == 7 && cw_job(&w, 1)->n_older == 2);
             cw_end(&w);
             continue;
@@ -531,7 +535,7 @@ static void another_content_does_not_take_its_place(void **state)
     }
 }
 
-/* Nor does one below what is taken anyway. */
+/* Nor does a claim below the checkpoint that is taken anyway. */
 static void a_false_line_below_takes_no_older_ones(void **state)
 {
     (void)state;
@@ -630,7 +634,7 @@ static void an_older_one_can_be_asked_for(void **state)
     cw_end(&w);
 }
 
-/* What the workers keep is known, up to a bound. */
+/* The checkpoints that the workers keep are known, up to a bound. */
 static void as_many_are_known_as_are_kept(void **state)
 {
     (void)state;
