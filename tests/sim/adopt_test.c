@@ -1,5 +1,5 @@
-/* Jobs that are adopted: hspmdd has an empty store or one that is older than its agents, and the
- * papers that these keep say what there is. No committed step is lost, and no number is given
+/* Tests jobs that are adopted: hspmdd has an empty store or one that is older than its agents, and
+ * adopts by the papers that the agents keep. No committed step is lost, and no number is given
  * twice. */
 #include <stdio.h>
 
@@ -29,7 +29,7 @@ static void running(uint32_t n)
     running_with(n, 0);
 }
 
-/* A store as it was, and back. */
+/* A copy of a store, which can be put back. */
 struct copy {
     struct sim_row_kv row[64];
     uint32_t n;
@@ -53,7 +53,7 @@ static void put_back(const struct copy *k)
     }
 }
 
-/* As hspmdd --restore leaves it. */
+/* Marks the store as hspmdd --restore leaves it. */
 static void mark_restored(void)
 {
     struct hsp_buf b;
@@ -98,7 +98,7 @@ static void trains_on(uint64_t ms)
 
 /* ---- stories ---- */
 
-/* As the shell does: of all that agents keep of job @id, the newest. */
+/* Adopts job @id as the shell does: from the newest of the papers that agents keep. */
 static void adopt_job(uint32_t id, bool force)
 {
     struct hsp_papers best = {0};
@@ -166,7 +166,8 @@ static void adopted_by_an_empty_store(void **state)
     assert_true(settled(ss));
 }
 
-/* All executors have died meanwhile, and an agent with its machine's memory: two copies are enough. */
+/* All executors have died meanwhile, and an agent with its machine's memory: two copies are
+ * enough. */
 static void adopted_from_segments_alone(void **state)
 {
     (void)state;
@@ -310,7 +311,8 @@ static const struct hsp_job *div_here(void)
     return j;
 }
 
-/* Only story is adopted: n1, which keeps div as well, is a member; n2, of which nobody has spoken, is not. */
+/* Story alone is adopted: n1, which keeps div as well, is a member; n2, which nobody has named, is
+ * not. */
 static void story_alone(void)
 {
     uint64_t at = ss->job[1].committed;
@@ -332,8 +334,8 @@ static void story_alone(void)
     assert_true(ss->d->next_job > 2);
 }
 
-/* The nodes are adopted one after the other; with @restarts, hspmdd and the agent between them begin anew
- * meanwhile. */
+/* The nodes are adopted one after the other; with @restarts, hspmdd and the agent between them
+ * begin anew meanwhile. */
 static void one_after_the_other(bool restarts)
 {
     two_jobs(2);
@@ -386,7 +388,8 @@ static bool story_has_all(struct sim *w)
     return settled(w) && hsp_cluster_job(w->d, 1)->cur.n_ranks == 6;
 }
 
-/* The only device that has state of div works for story when div is adopted: that state is not lost. */
+/* The only device that has state of div works for story when div is adopted: that state is not
+ * lost. */
 static void state_on_a_device_that_works_is_waited_for(void **state)
 {
     (void)state;
@@ -418,7 +421,7 @@ static void state_on_a_device_that_works_is_waited_for(void **state)
     assert_int_equal(div_here()->origin_step, 0);
 }
 
-/* Nobody keeps it any more: it is shown no more. */
+/* A job that no agent keeps any more is shown no more. */
 static void what_is_discarded_is_forgotten(void **state)
 {
     (void)state;
@@ -473,8 +476,8 @@ static uint64_t newest_on_disk(void)
     return v;
 }
 
-/* The papers were made before the first checkpoint, and the state is lost just behind the adoption: the
- * job goes on from the newest checkpoint on disk, and says what that costs. */
+/* The papers were made before the first checkpoint, and the state is lost just behind the adoption:
+ * the job goes on from the newest checkpoint on disk, and names the steps that this costs. */
 static void adopted_without_its_state(void **state)
 {
     char told[64];

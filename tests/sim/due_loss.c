@@ -1,4 +1,5 @@
-/* A process or a node dies; who is left seals; the greatest version that is whole is that of a new epoch. */
+/* Plays the death of a process or a node: the survivors seal, and a new epoch begins with the
+ * greatest version that is whole. */
 #include <string.h>
 
 #include "tests/sim/due_model.h"
@@ -31,7 +32,7 @@ void due_begin(struct due_world *w, const struct due_kind *k)
     }
 }
 
-/* Its records that nobody has yet are lost, or not. */
+/* The records of the dead that no peer has yet are lost, or not. */
 static void last_words(struct due_world *w, unsigned node)
 {
     for (unsigned k = 0; k < 2; k++) {
@@ -48,7 +49,8 @@ static void last_words(struct due_world *w, unsigned node)
     }
 }
 
-/* A node goes only when a version has become stable since the last one went, and then all of its state. */
+/* A node goes only when a version has become stable since the last one went, and then all of its
+ * state. */
 void due_kill(struct due_world *w)
 {
     const struct due_epoch *e = &w->epoch[w->cur];
@@ -77,7 +79,8 @@ static bool seals(const struct due_world *w, const struct due_epoch *e, const st
     return e->kind->replicated && m->begun && m->whole && !m->left && !pending;
 }
 
-/* Who has passed a vote finishes the update; in pieces of others it cannot, and its state is torn. */
+/* A rank that has passed a vote finishes the update; in the pieces of others it cannot, and its
+ * state is torn. */
 static void end_update(struct due_world *w, const struct due_epoch *e, struct due_member *m)
 {
     bool waits = m->due == m->live && !m->out;
@@ -120,8 +123,9 @@ static uint8_t greatest(const struct due_world *w, unsigned layout, unsigned bel
     return DUE_NONE;
 }
 
-/* The version that all survivors of the running epoch have on the device, when nothing excuses another one: no split
- * vote, no switch, no pending version, and each cell has two homes. DUE_NONE: something does. */
+/* The version that all survivors of the running epoch have on the device, and that the next epoch
+ * must begin with: there is no split vote, no switch and no pending version, and each cell has two
+ * homes. DUE_NONE: the next epoch may begin with another version. */
 static uint8_t owed(struct due_world *w)
 {
     const struct due_epoch *e = &w->epoch[w->cur];

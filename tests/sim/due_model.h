@@ -1,15 +1,17 @@
-/* A model of due versions (decision D9a): votes, segments, copies, switches, losses, and nothing else.
+/* Models due versions (decision D9a), to show that the rules lose nothing: votes, segments, copies,
+ * switches, losses, and nothing else.
  *
- * Role:    shows that the rules keep every committed version in any order of events, and that each rule is needed: a
- *          run with one rule broken loses something sooner or later.
+ * Role:    shows that the rules keep every committed version in any order of events, and that each
+ *          rule is needed: a run with one rule broken loses something sooner or later.
  * Purity:  pure.
- * Files:   due_store.c holds segments, due_step.c the events of an epoch, due_loss.c deaths and recoveries, due_run.c
- *          draws the events.
- * Model:   a cell is a part of the state that no layout cuts. Each node runs one process, which is a member of an
- *          epoch: a rank, home of some cells, or a keeper. A node has two slots for each owner of each layout. A
- *          record reaches each peer by itself, so votes are split; records of a process that dies are lost or not. A
- *          process dies alone, or its node with all slots. Nodes go one at a time: the next one after a version has
- *          become stable. Time is the order of events.
+ * Files:   due_store.c holds segments, due_step.c the events of an epoch, due_loss.c deaths and
+ *          recoveries, due_run.c draws the events.
+ * Model:   a cell is a part of the state that no layout cuts. Each node runs one process, which is
+ *          a member of an epoch: a rank, home of some cells, or a keeper. A node has two slots for
+ *          each owner of each layout. A record reaches each peer by itself, so votes are split;
+ *          records of a process that dies are lost or not. A process dies alone, or its node with
+ *          all slots. Nodes go one at a time: the next one after a version has become stable. Time
+ *          is the order of events.
  */
 #ifndef HSP_DUE_MODEL_H
 #define HSP_DUE_MODEL_H
@@ -52,7 +54,7 @@ enum due_rule {
 struct due_slot {
     uint8_t version; /* sealed; DUE_NONE: none */
     uint8_t epoch;   /* in which it was computed */
-    bool torn;       /* it is not what its version says */
+    bool torn;       /* its content is not that of its version */
 };
 struct due_store {
     struct due_slot slot[2];
@@ -78,11 +80,11 @@ struct due_member { /* a process in an epoch */
     bool begun, left;
     bool weights, whole;      /* of the first version, on the device */
     uint8_t live, live_epoch; /* on the device; the step under way has its number */
-    bool torn;                /* so is it */
+    bool torn;                /* the live state is torn */
     enum due_at at;
     bool armed, leaves;
     struct due_record mine, got[DUE_NODES];
-    uint8_t to_give, has;   /* records: to whom, from whom; bits */
+    uint8_t to_give, has;   /* records: the peers to give to, the peers heard; bits */
     uint8_t stable;         /* newest version known to be */
     uint8_t due, confirmed; /* newest; due > stable: pending */
     bool opened, out;       /* of the due one: its slot, its seal */
@@ -120,7 +122,7 @@ struct due_world {
     bool ending;                 /* a process has died */
     unsigned ends_in;            /* events */
     unsigned losses;
-    /* what has been seen */
+    /* counts of the events seen */
     unsigned switches, splits, sealed_at_loss, kept; /* kept: nothing was made again */
     bool stands;                                     /* nothing is lost, but nothing goes on */
     char why[120];                                   /* "": all is well */
@@ -129,16 +131,17 @@ struct due_world {
 /* due_store.c */
 bool due_breaks(const struct due_world *w, enum due_rule r);
 unsigned due_draw(struct due_world *w, unsigned n); /* below n */
-/* The first of them is w->why. */
+/* Fails the run; w->why keeps the first reason. */
 void due_fail(struct due_world *w, const char *what, unsigned version);
 void due_stand(struct due_world *w, const char *what, unsigned version);
-/* The slot in which @s gets version @v; what is @protect stays. */
+/* The slot in which @s gets version @v; the version @protect stays. */
 unsigned due_slot_for(const struct due_world *w, const struct due_store *s, uint8_t v,
                       uint8_t protect);
 unsigned due_older(const struct due_store *s);
 bool due_has(const struct due_store *s, uint8_t v);
-/* Whether each cell of @cells has a sealed @v in @layout on a node that is up. *ret_from, which may be NULL: what a
- * reader of all of them gets; torn also where pieces of two epochs meet. */
+/* Whether each cell of @cells has a sealed @v in @layout on a node that is up. *ret_from, which may
+ * be NULL: the state that a reader of all of them gets; torn also where pieces of two epochs
+ * meet. */
 bool due_whole(const struct due_world *w, unsigned layout, uint8_t v, uint8_t cells,
                struct due_slot *ret_from);
 void due_seal(struct due_slot *s, const struct due_member *m);

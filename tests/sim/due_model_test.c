@@ -1,4 +1,5 @@
-/* The rules of due versions, kept: nothing is lost in any run. One of them broken: a run soon shows it. */
+/* Tests the rules of due versions: while all are kept nothing is lost in any run; with one broken a
+ * run soon shows a loss. */
 #include <stdio.h>
 
 #include "tests/lib/testlib.h"
@@ -25,7 +26,7 @@ static void all_rules_are_kept(void **state)
         sealed += w->sealed_at_loss;
         kept += w->kept;
     }
-    /* what the rules are about has happened */
+    /* the events that the rules are about have happened */
     assert_true(switches > n / 2 && splits > n / 10 && sealed > n / 20 && kept > n / 50);
     free(w);
 }

@@ -16,8 +16,8 @@ const char *due_rule_text(enum due_rule r)
     return texts[r];
 }
 
-/* One in how many events is a death. In aimed runs deaths come in fetches and in votes that they may split, else more
- * often while an epoch has no stable version. */
+/* One in how many events is a death. In aimed runs deaths come in fetches and in votes that they
+ * may split, else more often while an epoch has no stable version. */
 static unsigned deaths(const struct due_world *w, unsigned often)
 {
     const struct due_epoch *e = &w->epoch[w->cur];

@@ -1,4 +1,5 @@
-/* The events of an epoch. Each is a function that tells whether it can happen, and makes it happen where @now. */
+/* Makes the events of an epoch. Each is a function that tells whether the event can happen, and
+ * makes it happen where @now. */
 #include <string.h>
 
 #include "tests/sim/due_model.h"
@@ -196,7 +197,7 @@ static bool begin_copy(struct place *p, bool now)
         return false;
     }
     if (now && due_has(s, m->due)) {
-        m->copied = true; /* after a loss: it stays whole */
+        m->copied = true; /* after a loss: the slot stays whole */
     } else if (now) {
         bool first =
             m->due == p->e->first && p->e->keep != DUE_NONE && !due_breaks(p->w, DUE_FETCH_OLDER);
@@ -281,7 +282,7 @@ static bool leave(struct place *p, bool now)
     return true;
 }
 
-/* A joiner or keeper hears of the version from those who have begun. */
+/* A joiner or keeper hears of the version from members that have begun. */
 static bool begin(struct place *p, bool now)
 {
     const struct due_epoch *old = &p->w->epoch[p->e == p->w->epoch];
@@ -425,7 +426,7 @@ static bool release(struct place *p, bool now)
 
 typedef bool (*due_event)(struct place *p, bool now);
 
-/* @of_all: also of who has not begun; else of ranks that have. */
+/* @of_all: also of processes that have not begun; else of ranks that have. */
 static const struct {
     due_event f;
     bool of_all, of_two;
@@ -476,7 +477,7 @@ bool due_happen(struct due_world *w)
         return false;
     }
     struct choice *c = &all[due_draw(w, n)];
-    if (c->f == events[w->slow].f && due_draw(w, 8) != 0) { /* what is slow in this run */
+    if (c->f == events[w->slow].f && due_draw(w, 8) != 0) { /* the event that is slow in this run */
         c = &all[due_draw(w, n)];
         c = c->f == events[w->slow].f ? &all[due_draw(w, n)] : c;
     }

@@ -1,8 +1,9 @@
-/* Random event sequences: two jobs at once, losses in every phase, lost and late messages, stopped
- * and killed processes, coordinator restarts. After the faults everything heals, and every job must
- * end.
+/* Plays random event sequences: two jobs at once, losses in every phase, lost and late messages,
+ * stopped and killed processes, coordinator restarts. After the faults everything heals, and every
+ * job must end.
  *
- *   random [N] [--seed S] [--verbose]    N sequences from seed S (default 300 from 1; 100 with sanitizers) */
+ *   random [N] [--seed S] [--verbose]    N sequences from seed S (default 300 from 1; 100 with
+ *   sanitizers) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,8 @@ static uint32_t device(struct sim *s)
     return (uint32_t)(sim_below(s, s->n_nodes) * SIM_DEVS + sim_below(s, s->n_devs + s->n_keep));
 }
 
-/* Only what was suspended: a job that is over stays so. Of wishes that are not fulfilled yet few are taken back. */
+/* Tries to resume a job: only a suspended one is resumed, a job that is over stays so. Of wishes
+ * that are not fulfilled yet few are taken back. */
 enum { RESUMES = 20 };
 static void resume_job(struct sim *s, const struct hsp_job *j)
 {
@@ -121,7 +123,7 @@ static void admin_fault(struct sim *s, uint32_t node)
     }
 }
 
-/* Its device is lost, not to be trusted any more, or worth a word. */
+/* The device of executor @x is lost, not to be trusted any more, or worth a warning. */
 static void xid(struct sim *s, uint32_t x)
 {
     static const uint64_t kinds[] = {79, 79, 74, 48, 31};
@@ -145,7 +147,7 @@ static void wire_fault(struct sim *s, uint32_t node, uint32_t other, uint64_t ms
     sim_cut_pair(s, node, other, ms / 2 % 2 == 0, ms);
 }
 
-/* Something goes on after @ms, with connections as they are, or loses one. */
+/* A process stops and goes on after @ms, with connections as they are, or loses one. */
 static void stop_fault(struct sim *s, uint64_t kind, uint32_t node, const uint32_t x[2],
                        uint64_t ms)
 {
@@ -299,7 +301,7 @@ static void call(struct sim *s, uint64_t num)
     }
 }
 
-/* What administrators ask for meanwhile. */
+/* The commands that administrators give meanwhile. */
 static void wishes(struct sim *s, uint64_t until)
 {
     if (s->job[1].unwritable != 0) {
@@ -311,7 +313,7 @@ static void wishes(struct sim *s, uint64_t until)
         if (sim_below(s, 3) == 0) {
             call_at(s, at + sim_below(s, 3000), CALL_SPOIL + job);
         }
-        if (sim_below(s, 2) == 0) { /* what stays suspended is resumed in the end */
+        if (sim_below(s, 2) == 0) { /* jobs that stay suspended are resumed in the end */
             at += sim_below(s, 3000);
             for (uint64_t i = 0; i < RESUMES; i++) { /* also while it stops */
                 call_at(s, at + i * (1 + sim_below(s, 40)), CALL_RESUME + job);
@@ -347,7 +349,7 @@ static void check_calm(struct sim *s, const struct hsp_job *j)
         live += here;
         const struct hsp_node_device *k = &n->dev[s->n_devs];
         free += here && n->holder && k->up && (k->job == 0 || k->job == j->id);
-        for (uint32_t d = 0; d < SIM_DEVS; d++) { /* it still gives something back */
+        for (uint32_t d = 0; d < SIM_DEVS; d++) { /* the device still gives something back */
             calm = calm && (n->dev[d].job != j->id || n->dev[d].ask == HSP_ASK_NONE);
         }
         calm = calm && (here || n->fault.until_ms != 0 || hsp_ci_node_gone(n));
@@ -380,8 +382,8 @@ static bool serves(const struct sim *s, uint32_t x, uint32_t job)
     return any;
 }
 
-/* A job that is suspended holds nothing, when nothing goes wrong any more and all have had the time to
- * be told. */
+/* A job that is suspended holds nothing, when nothing goes wrong any more and all have had the time
+ * to be told. */
 static void check_rest(struct sim *s, const struct hsp_job *j)
 {
     struct sim_job_truth *t = &s->job[j->id];
@@ -402,7 +404,7 @@ static void check_rest(struct sim *s, const struct hsp_job *j)
     }
 }
 
-/* The agent and the executor of rank 0 could do what they are asked. */
+/* The agent and the executor of rank 0 could obey. */
 static bool first_is_there(const struct sim *s, const struct hsp_job *j, uint32_t *ret_conn)
 {
     const struct hsp_cluster_node *n = &s->d->nodes[HSP_DEVICE_NODE(j->cur.peers[0].device)];
@@ -430,7 +432,7 @@ static void check_wish(struct sim *s, const struct hsp_job *j)
     }
 }
 
-/* What is prepared is prepared for somebody, when nothing goes wrong any more. */
+/* Each prepared epoch has a member, when nothing goes wrong any more. */
 static void check_prepared(struct sim *s)
 {
     for (uint32_t x = 0; s->healed_ms != 0 && x < s->n_nodes * SIM_DEVS; x++) {
@@ -445,7 +447,7 @@ static void check_prepared(struct sim *s)
     }
 }
 
-/* Never the end; looks on. */
+/* Looks on; never ends the run. */
 static bool watch(struct sim *s)
 {
     for (size_t i = 0; s->d_paused && i < sizeof s->job / sizeof s->job[0]; i++) {
@@ -463,8 +465,9 @@ static bool watch(struct sim *s)
     return false;
 }
 
-/* True where the reason of the job leaves it to an administrator to begin anew, who does: the job
- * has lost its state, and it is not known how far it had come, or its only checkpoint is damaged. */
+/* True where the reason of the job leaves it to an administrator to begin anew, and the
+ * administrator does: the job has lost its state, and it is not known how far it had come, or its
+ * only checkpoint is damaged. */
 static bool begin_anew(struct sim *s, const struct hsp_job *j)
 {
     const uint32_t job = j->id;
@@ -637,7 +640,7 @@ static void report(struct sim *s)
     hsp_buf_fini(&b);
 }
 
-/* What has happened in all sequences. */
+/* Sums of the events in all sequences. */
 struct sums {
     uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured, moves;
     uint64_t forged, inherited, forgotten, fallbacks, damaged, cuts, relayed, given_up, live;
@@ -674,7 +677,7 @@ static bool conclude(const struct sums *sum, uint64_t n)
     bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&
                  sum->measured >= n / 4 && sum->forged >= n && sum->damaged >= n / 20 &&
                  sum->cuts >= n / 4 && sum->given_up >= n / 10 && sum->live >= n / 10;
-    if (n >= 300) { /* what is rare */
+    if (n >= 300) { /* rare events */
         tried = tried && sum->moves > 0 && sum->fallbacks > 0 && (sum->relayed > 0 || n < 1000) &&
                 sum->forgotten >= n / 300 && sum->inherited >= n / 30;
     }

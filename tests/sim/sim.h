@@ -1,5 +1,5 @@
-/* The real coordinator and the real agents in one process, under virtual time and network, with a
- * small executor that follows worker/agent/README.md.
+/* Runs the real coordinator and the real agents in one process, under virtual time and network,
+ * with a small executor that follows worker/agent/EXECUTOR.md.
  *
  * State is modelled by cells: a plan says which rank holds which cells, and each sealed version of
  * a rank's segment carries a lineage, a hash over the plans that made its steps. So a mix of
@@ -36,7 +36,7 @@
 struct sim_seg {
     uint32_t job, rank, owner;
     uint64_t plan, version, lineage;
-    bool damaged; /* which is seen when it is verified */
+    bool damaged; /* the damage is seen when the piece is verified */
 };
 struct sim_copy {
     uint8_t from, to, cells; /* to >= n_ranks: a keeper */
@@ -55,13 +55,13 @@ struct sim_plan {
 struct sim_row {
     uint8_t from, to, cell,
         owner;   /* mesh ranks; owner: rank in from_plan whose piece it is read from */
-    uint8_t via; /* who passes it on; SIM_DIRECT: nobody */
+    uint8_t via; /* the rank that passes it on; SIM_DIRECT: none */
 };
 struct sim_prep { /* stands for the blob */
     struct sim_plan plan, from;
     uint32_t n_keepers, n_peers;
     uint32_t exec[SIM_EXECS], gen[SIM_EXECS], wipes[SIM_EXECS];
-    bool voted[SIM_EXECS];     /* has a vote in the epoch before, so it knows the version */
+    bool voted[SIM_EXECS]; /* the peer has a vote in the epoch before, so it knows the version */
     uint32_t apart[SIM_EXECS]; /* peers to which there is no connection, a bit each */
     uint32_t n_rows;
     struct sim_row row[SIM_EXECS * SIM_CELLS];
@@ -114,7 +114,7 @@ struct sim_run {
 enum sim_data_kind {
     SIM_D_CONN,
     SIM_D_BREAK,
-    SIM_D_TOLD, /* the version, to who has no vote */
+    SIM_D_TOLD, /* the version, to a peer without a vote */
     SIM_D_ROW,
     SIM_D_COPY,
     SIM_D_ACK,
@@ -127,15 +127,15 @@ struct sim_data {
     uint64_t epoch, step, lineage, armed;
     uint32_t flags; /* VOTE */
     uint32_t onto;  /* ROW: the rank that needs it */
-    uint32_t by;    /* BREAK, silent: who has lost @rank */
+    uint32_t by;    /* BREAK, silent: the rank that has lost @rank */
     bool silent;
-    bool local;   /* it goes over no network */
+    bool local;   /* the data goes over no network */
     bool differs; /* COPY: replicas of the version do, as its ranks' words tell a keeper */
 };
 struct sim_wire { /* from one node to another, between executors */
     bool cut;
-    bool
-        slow; /* of a cut one: calls are answered and nobody falls silent, but nothing else comes */
+    /* of a cut one: calls are answered and nobody falls silent, but nothing else comes */
+    bool slow;
     uint64_t since, until;
 };
 struct sim_exec {
@@ -186,10 +186,11 @@ struct sim_agent {
     struct hsp_agent *core;
     uint64_t timer; /* of the TICK in the queue */
     bool leaving;
-    bool dialing;                  /* its handshake waits for a coordinator that is stopped */
-    bool stranger;                 /* was forgotten once: its news of before is not believed */
-    uint32_t heard_gen;            /* that the coordinator has heard */
-    struct hsp_digest was, writes; /* what stands beside the segments, and is being written there */
+    bool dialing;       /* its handshake waits for a coordinator that is stopped */
+    bool stranger;      /* was forgotten once: its news of before is not believed */
+    uint32_t heard_gen; /* the process that the coordinator has heard */
+    /* the incarnation beside the segments, and the one that is being written there */
+    struct hsp_digest was, writes;
     uint64_t written_ms;
     struct sim_papers {
         const uint8_t *data; /* NULL none */
@@ -259,17 +260,17 @@ struct sim_job_truth {
     uint64_t stopped;               /* epochs up to it are given up on purpose: copies may go */
     uint32_t lost;                  /* nodes lost since the last commit, a bit each */
     uint64_t disk[SIM_STEPS];       /* lineages of the checkpoints there are */
-    uint64_t disk_epoch[SIM_STEPS]; /* that wrote them */
-    bool given_up[SIM_STEPS];       /* those behind a step from which the job has gone on since */
-    bool spoiled[SIM_STEPS];        /* those that are damaged */
-    uint32_t fallbacks;             /* to an older one */
+    uint64_t disk_epoch[SIM_STEPS]; /* the epochs that wrote them */
+    bool given_up[SIM_STEPS]; /* checkpoints behind a step from which the job has gone on since */
+    bool spoiled[SIM_STEPS];  /* checkpoints that are damaged */
+    uint32_t fallbacks;       /* to an older one */
     uint64_t ckpt_at, ckpt_lineage; /* when the last one is written; of the last one */
     uint64_t told;                  /* the coordinator, since it runs and the job began */
     uint64_t begun, restored;       /* epochs: that began at the origin, that was prepared so */
     uint64_t floor;                 /* version of a wish to suspend */
     uint64_t rest_ms;               /* suspended since, 0 it is not */
     bool wished;                    /* to be suspended; that is on disk */
-    uint64_t wish_ms, wish_epoch, wish_commits; /* it could be, since */
+    uint64_t wish_ms, wish_epoch, wish_commits; /* the wish could be fulfilled, since */
     uint32_t wish_conn;
     bool rested;   /* and it holds nothing */
     uint64_t anew; /* epochs before it commit nothing that counts since the job was resumed */
@@ -331,11 +332,11 @@ struct sim {
         } heir;
         bool voted; /* all ranks of such an epoch could vote for it */
     } wrong[SIM_WRONG];
-    uint64_t n_given_up; /* that were known */
+    uint64_t n_given_up; /* wrong versions that were known */
     struct sim_checks checks;
     bool two_a_host; /* nodes */
     uint64_t forged, forgotten, drawn, cuts, relayed, inherited;
-    bool folder_broken[SIM_NODES]; /* nothing can be made there; what is there can be read */
+    bool folder_broken[SIM_NODES]; /* nothing can be made there; files that are there can be read */
     /* chaos */
     bool chaos;
     bool few_due;       /* each job has a distance of due versions; else each version is due */
@@ -344,8 +345,8 @@ struct sim {
     uint32_t ckpt_keep; /* checkpoints that stay on disk */
     uint64_t healed_ms; /* nothing goes wrong since, 0 it does */
     bool plan_all;      /* planner uses all devices, all cells on each rank */
-    bool nameless;      /* executors that have lost a peer say that they end, not whom they lost */
-    uint64_t wrong_at;  /* the next update that makes this version goes wrong, 0: none is to */
+    bool nameless; /* executors that have lost a peer say that they end, and do not name the peer */
+    uint64_t wrong_at; /* the next update that makes this version goes wrong, 0: none is to */
     void (*call)(struct sim *s, uint64_t num);
     /* outcome */
     bool failed;
@@ -378,7 +379,8 @@ void sim_kill_exec(struct sim *s, uint32_t exec);
 void sim_sign(struct sim *s, uint32_t exec, enum hsp_gpu_sign_kind kind, uint64_t value);
 void sim_kill_agent(struct sim *s, uint32_t node, uint64_t restart_ms); /* its executors too */
 void sim_crash_node(struct sim *s, uint32_t node, uint64_t restart_ms); /* silent; memory is lost */
-/* A piece that executor @exec has sealed is damaged, as if its node had lost it; false: it has none. */
+/* A piece that executor @exec has sealed is damaged, as if its node had lost it; false: it has
+ * none. */
 bool sim_damage(struct sim *s, uint32_t exec);
 void sim_kill_daemon(struct sim *s, uint64_t restart_ms);
 void sim_pause_daemon(struct sim *s, uint64_t ms);
@@ -403,7 +405,8 @@ uint64_t sim_latency(struct sim *s);
 void sim_connect(struct sim *s, uint32_t node);
 void sim_conn_up(struct sim *s, uint32_t conn); /* its handshake is answered */
 void sim_conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a);
-/* What the node of @conn sees behind all that was sent to it there; @m: in the arena, or NULL. */
+/* An event that the node of @conn sees behind all that was sent to it there; @m: in the arena, or
+ * NULL. */
 void sim_to_node(struct sim *s, uint32_t conn, enum sim_ev_type type, const struct hsp_msg *m);
 void sim_to_daemon(struct sim *s, uint32_t node, const struct hsp_msg *m);
 void sim_to_agent(struct sim *s, uint32_t x, const struct hsp_msg *m);
@@ -419,7 +422,7 @@ void sim_d_event(struct sim *s, const struct sim_ev *e);
 /* simagent.c */
 void sim_a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev);
 void sim_a_event(struct sim *s, const struct sim_ev *e);
-void sim_a_written(struct sim *s, uint32_t node); /* what REMEMBER has written by now */
+void sim_a_written(struct sim *s, uint32_t node); /* ends the write of REMEMBER */
 /* simforge.c: a stranger joins, lies and goes; it also takes the name of a node that is dead */
 void sim_forge(struct sim *s);
 /* simwire.c */
@@ -438,7 +441,7 @@ void sim_reach(struct sim *s, uint32_t node, const struct hsp_m_reach *m);
 void sim_shell_order(struct sim *s, uint32_t node, const struct hsp_m_check *m);
 void sim_shell_stop(struct sim *s, uint32_t node);
 void sim_shell_done(struct sim *s, uint32_t node, uint64_t token);
-/* Around each step of the coordinator, and what it does. */
+/* Called around each step of the coordinator, and for its actions. */
 void sim_check_before(struct sim *s, const struct hsp_event *ev);
 void sim_check_after(struct sim *s, const struct hsp_event *ev);
 void sim_check_begun(struct sim *s);
@@ -457,12 +460,12 @@ void sim_given_up(struct sim *s, uint32_t job, uint64_t epoch);
 /* simckpt.c: of the version whose vote has passed at @x; when it is written */
 void sim_ckpt_begin(struct sim *s, uint32_t x, uint64_t version, uint64_t lineage);
 void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d);
-/* The coordinator has got CHECKPOINTED. */
 /* Answers FIND_CKPTS with all that are on disk, the damaged too. */
 void sim_ckpt_seen(struct sim *s, uint32_t job, uint64_t ticket);
+/* The coordinator has got CHECKPOINTED. */
 void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m);
-/* The version that @r has just made is wrong: it is given up by its ranks, and may not be gone on from when the
- * coordinator has heard of it. */
+/* The version that @r has just made is wrong: its ranks give it up, and no epoch may go on from it
+ * when the coordinator has heard of it. */
 void sim_goes_wrong(struct sim *s, const struct sim_run *r);
 /* After each step of the coordinator: its knowledge of them; after its start it knows the stored
  * rows. */

@@ -1,4 +1,4 @@
-/* The shell of the agents: performs their actions, and delivers events to them. */
+/* Plays the shell of the agents: performs their actions, and delivers events to them. */
 #include <string.h>
 
 #include "proto/base/arena.h"
@@ -11,11 +11,11 @@ void sim_a_written(struct sim *s, uint32_t node)
     if (s->now >= a->written_ms) {
         a->was = a->writes;
     } else {
-        a->writes = a->was; /* who is killed meanwhile leaves the one before */
+        a->writes = a->was; /* an agent killed meanwhile leaves the one before */
     }
 }
 
-/* What the papers of a job tell of it. */
+/* Notes the facts that the papers of a job tell of it. */
 static void look_at_papers(struct sim *s, const struct sim_papers *f, struct hsp_m_kept *k)
 {
     struct hsp_papers p;
@@ -245,7 +245,7 @@ void sim_a_event(struct sim *s, const struct sim_ev *e)
         }
         sim_log_msg(s, "agent", node, e->ptr);
         ev.type = HSP_AEV_DAEMON_MSG;
-        if (ev.msg->type == HSP_MSG_STOP) { /* it obeys for an executor that is dead */
+        if (ev.msg->type == HSP_MSG_STOP) { /* the agent obeys for an executor that is dead */
             sim_given_up(s, ev.msg->u.devref.job, ev.msg->epoch);
         }
         break;

@@ -1,6 +1,6 @@
-/* Checks of nodes: how the shell of an agent carries out orders (contract W5 of agent.h), and what must
- * come of a check. Every figure and every fault names the order it answers, so that an answer that is
- * taken for another one's is seen in the verdict. */
+/* Plays checks of nodes: the orders that the shell of an agent carries out (contract W5 of
+ * agent.h), and the verdict that a check must reach. Every figure and every fault names the order
+ * it answers, so that an answer that is taken for another one's is seen in the verdict. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ void sim_shell_stop(struct sim *s, uint32_t node)
         return;
     }
     k->stopped = true;
-    k->token++; /* "fails soon": what computes is not interrupted */
+    k->token++; /* "fails soon": a computation is not interrupted */
     sim_push(s, s->now + 1 + sim_below(s, sim_below(s, 4) == 0 ? 3000 : 50),
              (struct sim_ev){
                  .type = SIM_E_A_CHECKED, .who = node, .gen = s->agent[node].gen, .num = k->token});
@@ -110,7 +110,7 @@ void sim_shell_done(struct sim *s, uint32_t node, uint64_t token)
     }
 }
 
-/* ---- what the coordinator does ---- */
+/* ---- actions of the coordinator ---- */
 
 static const struct hsp_cluster_node *core_node(const struct sim *s, uint32_t node)
 {
@@ -250,7 +250,7 @@ static struct sim_order *answered(struct sim *s, uint32_t conn, const struct hsp
     return NULL; /* it was given up */
 }
 
-/* What @m says is in the check now. */
+/* The figures of @m must be in the check now. */
 static void must_be_taken(struct sim *s, const struct sim_order *o, uint32_t side,
                           const struct hsp_m_checked *m)
 {
@@ -281,7 +281,8 @@ void sim_check_after(struct sim *s, const struct hsp_event *ev)
         must_be_taken(s, o, side, &ev->u.msg->u.checked);
     }
     for (uint32_t q = 1; s->checks.open && q < SIM_ORDERS; q++) {
-        for (uint32_t k = 0; k < 2; k++) { /* it ends with the connection, and with the agent */
+        /* an order ends with the connection, and with the agent */
+        for (uint32_t k = 0; k < 2; k++) {
             o = &s->checks.order[q];
             const struct hsp_cluster_node *n = o->open[k] ? core_node(s, o->node[k]) : NULL;
             o->open[k] = n != NULL && n->conn != 0 && n->incarnation == o->incarnation[k];
@@ -291,7 +292,7 @@ void sim_check_after(struct sim *s, const struct hsp_event *ev)
 
 /* ---- the verdict ---- */
 
-/* It is what @node said to the order of this check that was for its devices. */
+/* True when @code stands for the answer of @node to the order of this check for its devices. */
 static bool of_devices(const struct sim *s, uint32_t code, uint32_t node)
 {
     uint32_t seq = code / SIM_NODES % SIM_ORDERS;
@@ -395,7 +396,7 @@ void sim_check_watch(struct sim *s)
     }
 }
 
-/* ---- what an administrator asks ---- */
+/* ---- commands of an administrator ---- */
 
 void sim_check_ask(struct sim *s, bool busy, uint32_t n_names)
 {

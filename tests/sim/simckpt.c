@@ -1,5 +1,6 @@
-/* Checkpoints: written beside the steps, so that the next ones pass and a STOP may come meanwhile; older
- * ones are deleted with each that is complete. The coordinator must know of what it was told. */
+/* Writes checkpoints beside the steps, so that the next steps pass and a STOP may come meanwhile;
+ * older ones are deleted with each that is complete. The coordinator must know each checkpoint that
+ * it was told of. */
 #include <string.h>
 
 #include "daemon/cluster/index.h"
@@ -20,7 +21,8 @@ void sim_ckpt_begin(struct sim *s, uint32_t x, uint64_t version, uint64_t lineag
                  .data = {.job = r->job, .epoch = r->epoch, .step = version, .lineage = lineage}});
 }
 
-/* As hsp_ckpt_prune: of those up to @step the newest of the history stay, and what is between them. */
+/* As hsp_ckpt_prune: of the checkpoints up to @step the newest of the history stay, and others
+ * between them. */
 static void prune(struct sim *s, struct sim_job_truth *t, const struct sim_run *r, uint64_t step)
 {
     uint32_t seen = 0;
@@ -107,7 +109,7 @@ uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *m)
 {
     struct sim_job_truth *t = &s->job[m->u.prepare.job];
     uint64_t step = m->u.prepare.step;
-    bool first = t->restored != m->epoch; /* what comes behind the first PREPARE comes too late */
+    bool first = t->restored != m->epoch; /* checkpoints behind the first PREPARE come too late */
     t->restored = m->epoch;
     if (first && t->disk[step] == 0 && t->told > step) {
         sim_fail(s, "job %u begins with version %llu, which was deleted for %llu", m->u.prepare.job,

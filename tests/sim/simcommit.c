@@ -1,4 +1,4 @@
-/* What is committed: versions in order, each once, with as many copies as promised. */
+/* Judges committed versions: they come in order, each once, with as many copies as promised. */
 #include <string.h>
 
 #include "daemon/cluster/index.h"
@@ -17,7 +17,8 @@ struct sim_seg *sim_seg_find(struct sim_exec *x, uint32_t job, uint64_t plan, ui
     return NULL;
 }
 
-/* What is committed is sealed on as many nodes as promised, but for those whose memory is gone. */
+/* A committed version is sealed on as many nodes as promised, but for those whose memory is
+ * gone. */
 static void check_copies(struct sim *s, const struct sim_run *r)
 {
     const struct sim_plan *p = &r->p.plan;
@@ -103,9 +104,9 @@ static bool heir_shows(struct sim *s, const struct sim_wrong *w, const struct hs
     return false;
 }
 
-/* The coordinator learns of it when its node speaks, and an epoch may have begun with it by then. Where
- * all ranks of that could vote, or none of those that could not is here, the version may stay: nobody
- * can tell that its vote has not passed. */
+/* The coordinator learns of a wrong version when its node speaks, and an epoch may have begun with
+ * it by then. Where all ranks of that could vote, or none of those that could not is here, the
+ * version may stay: nobody can tell that its vote has not passed. */
 void sim_wrong_known(struct sim *s, bool starts)
 {
     for (uint32_t i = 0; i < s->n_wrong; i++) {
@@ -156,12 +157,12 @@ void sim_commit(struct sim *s, const struct sim_run *r)
     t->lost = 0;
     t->tolerance = sim_plan_spread(&r->p) - 1;
     for (uint32_t i = 0; i < r->n_ranks + r->n_keepers;
-         i++) { /* what a member lost since it prepared is still lost */
+         i++) { /* pieces that a member lost since it prepared are still lost */
         struct sim_exec *e = &s->exec[r->p.exec[i]];
         bool found =
             e->found.job == r->job && e->found.plan == r->plan && e->found.version == r->step;
         bool lost = found || e->wipes != r->p.wipes[i];
-        for (uint32_t k = 0; k < e->n_seg; k++) { /* and what was damaged since it was sealed */
+        for (uint32_t k = 0; k < e->n_seg; k++) { /* and pieces damaged since they were sealed */
             const struct sim_seg *g = &e->seg[k];
             lost = lost ||
                    (g->damaged && g->job == r->job && g->plan == r->plan && g->version == r->step);

@@ -1,4 +1,5 @@
-/* The shell of the coordinator: rows that become durable one after the other, sends behind them, plans. */
+/* Plays the shell of the coordinator: rows become durable one after the other, messages leave
+ * behind them, plans are made. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +79,8 @@ static void d_store(struct sim *s, const struct hsp_action *a)
     }
     p->value = a->len != 0 ? hsp_arena_memdup(s->arena, a->value, a->len) : NULL;
     p->len = a->len;
-    if (strcmp(p->key, "cluster") == 0) { /* whose it is is on disk before anything else */
+    /* the owner of the store is on disk before anything else */
+    if (strcmp(p->key, "cluster") == 0) {
         sim_store_done(s, p);
         return;
     }
@@ -150,7 +152,7 @@ static void suspend_fact(struct sim *s, const struct hsp_fact *f)
     const struct hsp_job *j = hsp_cluster_job(s->d, f->job);
     t->wished = t->wished && j->suspending;
     if (strcmp(f->type, "admin.resume") == 0 && strncmp(f->reason, "from version", 12) == 0) {
-        t->excess = true; /* goes on from its checkpoint: what came after is made again */
+        t->excess = true; /* the job goes on from its checkpoint: later steps are made again */
         t->anew = j->next_epoch;
         t->resumes++;
     } else if (strcmp(f->type, "ckpt.fallback") == 0) {
@@ -167,7 +169,7 @@ static void suspend_fact(struct sim *s, const struct hsp_fact *f)
     }
 }
 
-/* Who waits at the door of a coordinator that was stopped is not dead. */
+/* An agent that waits for a coordinator that was stopped is not dead. */
 static void silent_death(struct sim *s, uint32_t node)
 {
     const struct sim_agent *a = &s->agent[node];
@@ -251,7 +253,7 @@ static void d_send(struct sim *s, const struct hsp_action *a)
                  .type = SIM_E_D_SEND, .conn = a->conn, .gen = s->d_gen, .ptr = sim_clone(s, &m)});
 }
 
-/* No work for who is not well. */
+/* A device that is not well gets no work. */
 static void check_asked(struct sim *s, const struct hsp_plan_request *q)
 {
     for (uint32_t i = 0; i < q->n_devices; i++) {
@@ -443,7 +445,7 @@ void sim_d_event(struct sim *s, const struct sim_ev *e)
         }
         return;
     case SIM_E_D_CLOSE:
-        /* what was sent before arrives before */
+        /* messages sent before arrive before */
         if (s->conn_open[e->conn]) {
             uint32_t node = s->conn_node[e->conn];
             s->conn_open[e->conn] = false;

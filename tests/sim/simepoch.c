@@ -1,5 +1,4 @@
-/* How an epoch begins at an executor: it is prepared, its mesh stands, the state moves into its
- * layout. */
+/* Begins an epoch at an executor: prepares it, joins its mesh, moves the state into its layout. */
 #include <string.h>
 
 #include "proto/base/hash.h"
@@ -17,7 +16,8 @@ static void check_ready(struct sim *s, uint32_t x)
     }
 }
 
-/* What it holds of the version is verified. False: something that is asked of it is not there. */
+/* Verifies the pieces that the executor holds of the version. False: a piece that is asked of it is
+ * not there. */
 static bool verify(struct sim *s, uint32_t x, const struct hsp_m_prepare *p)
 {
     struct sim_exec *e = &s->exec[x];
@@ -48,7 +48,7 @@ static void refuse(struct sim *s, uint32_t x, const struct hsp_msg *m, enum hsp_
     sim_to_agent(s, x, &f);
 }
 
-/* It is to stand in time. */
+/* The mesh is to stand in time. */
 static void watch_mesh(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch)
 {
     sim_push(s, s->now + s->cfg.dead_ms,
@@ -235,8 +235,8 @@ void sim_x_row(struct sim *s, uint32_t x, const struct sim_data *d)
     check_rows(s, x);
 }
 
-/* A switch: the first of those that know the version tells it to those that have no rows to learn it
- * from. */
+/* A switch: the first of those that know the version tells it to those that have no rows to learn
+ * it from. */
 static void tell_version(struct sim *s, uint32_t x, uint64_t version)
 {
     const struct sim_run *r = &s->exec[x].cur;
@@ -256,7 +256,7 @@ static void tell_version(struct sim *s, uint32_t x, uint64_t version)
     }
 }
 
-/* Gives the segment of @w, of @version, to whom it is for. */
+/* Gives the segment of @w, of @version, to its receiver. */
 static void give_row(struct sim *s, uint32_t x, const struct sim_row *w, uint64_t version,
                      uint64_t lineage)
 {
@@ -359,7 +359,7 @@ void sim_x_begin(struct sim *s, uint32_t x, uint64_t epoch, uint64_t step)
     sim_x_replay(s, x, epoch, e->cur.job);
 }
 
-/* A joiner has no vote: it waits for what the others send. */
+/* A joiner has no vote: it waits for the rows of the others. */
 void sim_x_arm(struct sim *s, uint32_t x, uint64_t epoch)
 {
     struct sim_exec *e = &s->exec[x];

@@ -1,6 +1,6 @@
-/* The model executor: its segments, its mesh, the messages to it. It keeps to the contract of
- * worker/agent/README.md and nothing else. How it begins an epoch: simepoch.c, its steps:
- * simstep.c. */
+/* Models an executor: its segments, its mesh, the messages to it. The model keeps to the contract
+ * of worker/agent/EXECUTOR.md and nothing else. simepoch.c begins its epochs, simstep.c makes its
+ * steps. */
 #include <string.h>
 
 #include "tests/sim/sim.h"
@@ -143,8 +143,8 @@ void sim_x_replay(struct sim *s, uint32_t x, uint64_t epoch, uint32_t job)
     }
 }
 
-/* The epoch of @r ends by a loss: what it computes with is sealed, unless a due version may not be
- * stable at others (worker/executor/epoch_live.h). */
+/* The epoch of @r ends by a loss: the version that it computes with is sealed, unless a due version
+ * may not be stable at others (worker/executor/epoch_live.h). */
 static void seal_live(struct sim *s, uint32_t x, const struct sim_run *r)
 {
     bool runs = r->phase >= SIM_COPYING && r->phase <= SIM_UPDATE && r->voted_once;
@@ -186,7 +186,7 @@ static void lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t pee
         m.u.lost.by = r->rank;
         m.u.lost.silent = false;
     }
-    if (silent) { /* before the connections end: others know whom it is about */
+    if (silent) { /* before the connections end: the others know the lost rank */
         struct sim_data on = *d;
         on.local = false;
         tell_mesh(s, x, &r->p, r->rank, on);
@@ -213,7 +213,7 @@ static void on_break(struct sim *s, uint32_t x, const struct sim_data *d)
     struct sim_exec *e = &s->exec[x];
     struct sim_data self = *d;
     const struct sim_run *of = e->cur.epoch == d->epoch ? &e->cur : &e->next;
-    if (d->silent && d->rank == of->rank) { /* it is this one whom another has lost */
+    if (d->silent && d->rank == of->rank) { /* another has lost this very rank */
         self.rank = d->by;
         self.by = d->rank;
         d = &self;

@@ -1,4 +1,4 @@
-/* What goes wrong: processes killed and stopped, nodes crashed, connections reset and cut. */
+/* Makes faults: kills and stops processes, crashes nodes, resets and cuts connections. */
 #include <string.h>
 
 #include "tests/sim/sim.h"
@@ -101,7 +101,7 @@ void sim_kill_daemon(struct sim *s, uint64_t restart_ms)
         return;
     }
     s->d_alive = s->d_paused = false;
-    s->checks.open = false; /* who asked has lost its connection */
+    s->checks.open = false; /* the administrator has lost its connection */
     /* of the rows being written a prefix is durable */
     struct sim_ev *pending[512];
     uint32_t n = 0;
@@ -118,7 +118,7 @@ void sim_kill_daemon(struct sim *s, uint64_t restart_ms)
     for (uint64_t i = 0; i < keep; i++) {
         sim_store_done(s, pending[i]->ptr);
     }
-    for (uint32_t j = 1; j <= SIM_JOBS; j++) { /* what it knows is what is on disk */
+    for (uint32_t j = 1; j <= SIM_JOBS; j++) { /* its knowledge is that of the disk */
         s->job[j].told = keep == n ? s->job[j].told : 0;
         s->job[j].wished = s->job[j].wished && keep == n;
     }

@@ -1,5 +1,6 @@
-/* A stranger who has the key: joins under a name of its own, without a device, says what it has no
- * right to say, and goes. Nothing may change but the record of the stranger itself. */
+/* Plays a stranger that has the key: it joins under a name of its own, without a device, says
+ * messages that it has no right to say, and goes. Nothing may change but the record of the stranger
+ * itself. */
 #include <string.h>
 
 #include "daemon/cluster/cluster_check.h"
@@ -115,13 +116,13 @@ static void forge_hello(struct sim *s, const struct hsp_job *j, uint64_t epoch, 
     m->u.hello.incarnation = x->secret;
 }
 
-struct lie { /* what it is about */
+struct lie { /* the subject of the lie */
     const struct hsp_job *job;
     uint32_t device, rank;
     uint64_t step;
 };
 
-/* What executors say of epochs. False: @m is none of these. */
+/* Forges a message of executors about epochs. False: @m is none of these. */
 static bool forge_report(struct sim *s, const struct lie *l, struct hsp_msg *m)
 {
     uint32_t job = l->job->id, d = l->device, rank = l->rank;
@@ -271,7 +272,7 @@ static void pose(struct sim *s)
                                     .address = NAME,
                                     .incarnation = {0, sim_below(s, 2) * n->incarnation}}};
     uint32_t conn = ++s->n_conns;
-    s->conn_open[conn] = false; /* nobody reads what is sent there */
+    s->conn_open[conn] = false; /* nobody reads messages sent there */
     if (!hsp_ci_node_gone(n) && strcmp(n->name, NAME) != 0) {
         tell(s, conn, &m);
     }
@@ -281,7 +282,7 @@ static void pose(struct sim *s)
 
 /* ---- under the name of a dead node ---- */
 
-/* What nobody may change there by a name alone. */
+/* Writes the facts that nobody may change by a name alone. */
 static void of_jobs(const struct sim *s, struct hsp_buf *ret)
 {
     hsp_buf_init(ret, 1u << 20);
@@ -372,7 +373,7 @@ static void inherit(struct sim *s)
         }
         hsp_buf_fini(&before);
         hsp_buf_fini(&after);
-        m.u.hello.incarnation = m.u.hello.was = n->secret; /* which it was told */
+        m.u.hello.incarnation = m.u.hello.was = n->secret; /* the one that it was told */
     }
     struct hsp_event ev = {.now_ms = s->now, .type = HSP_EV_CONN_CLOSED, .conn = conn};
     sim_d_step(s, &ev);
@@ -391,14 +392,15 @@ void sim_forge(struct sim *s)
     }
     uint32_t conn = ++s->n_conns, at;
     s->conn_open[conn] = false;
-    if (hsp_map_get(&s->d->by_name, NAME, &at)) { /* whom it was when hspmdd ran last */
+    if (hsp_map_get(&s->d->by_name, NAME, &at)) { /* the node that it was when hspmdd ran last */
         hello.u.hello.was = s->d->nodes[at].secret;
     }
     struct hsp_event ev = {
         .now_ms = s->now, .type = HSP_EV_MSG, .conn = conn, .random = sim_digest(s)};
     ev.u.msg = &hello;
     sim_d_step(s, &ev);
-    ev = (struct hsp_event){.now_ms = s->now, .type = HSP_EV_TICK}; /* what was due anyway */
+    /* actions that were due anyway */
+    ev = (struct hsp_event){.now_ms = s->now, .type = HSP_EV_TICK};
     sim_d_step(s, &ev);
     pose(s);
     inherit(s);

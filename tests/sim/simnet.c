@@ -1,5 +1,5 @@
-/* The network: control connections, data between executors, pipes between an agent and its
- * executors. Each keeps order; connections have their own delays. */
+/* Carries messages: over control connections, between executors, and through pipes between an agent
+ * and its executors. Each keeps order; connections have their own delays. */
 #include "tests/sim/sim.h"
 
 uint64_t sim_latency(struct sim *s)

@@ -1,4 +1,4 @@
-/* A planner that draws layouts at random, and what the shell of hspmdd does at PREPARE. */
+/* Plays a planner that draws layouts at random, and the work of hspmdd's shell at PREPARE. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,8 +48,8 @@ static uint32_t nodes_of(const struct sim_plan *p, uint32_t cell)
     return nodes;
 }
 
-/* Second copies as daemon/migrate/state_placement.h makes them: of what too few nodes hold, from the first rank
- * that has it to ranks of the next nodes, then to keepers. */
+/* Adds second copies as daemon/migrate/state_placement.h makes them: of cells that too few nodes
+ * hold, from the first rank that has the cell to ranks of the next nodes, then to keepers. */
 static void add_copies(struct sim_plan *p, uint32_t copies)
 {
     uint32_t nodes = 0;

@@ -1,4 +1,4 @@
-/* The steps of an executor: the state is sealed and copied, computed on, voted for, updated. */
+/* Makes the steps of an executor: seals and copies the state, computes, votes, updates. */
 #include "proto/base/hash.h"
 #include "tests/sim/sim.h"
 
@@ -17,8 +17,8 @@ static void begin_compute(struct sim *s, uint32_t x)
     timer(s, x, r->step == r->steps ? 0 : 10 + sim_below(s, 20), 1);
 }
 
-/* The record of the step waits for the copies of the newest due version, or it does not. The last version has no vote
- * of its own in executors: they wait for its copies. */
+/* The record of the step waits for the copies of the newest due version, or it does not. The last
+ * version has no vote of its own in executors: they wait for its copies. */
 static void begin_step(struct sim *s, uint32_t x)
 {
     struct sim_run *r = &s->exec[x].cur;
@@ -112,7 +112,8 @@ void sim_x_leave(struct sim *s, uint32_t x)
     sim_x_switch(s, x);
 }
 
-/* One rank's update goes wrong, which the hashes of the next vote show: the first rank to come decides for all. */
+/* One rank's update goes wrong, which the hashes of the next vote show: the first rank to come
+ * decides for all. */
 static bool goes_wrong(struct sim *s, const struct sim_run *r)
 {
     struct sim_job_truth *t = &s->job[r->job];
@@ -148,7 +149,8 @@ static void give_up(struct sim *s, uint32_t x)
     sim_x_lost_peer(s, x, r, HSP_MSG_RANKS, false);
 }
 
-/* What the records say of due versions. A stable one is committed, and older ones may go. */
+/* Takes in the words of the records about due versions. A stable one is committed, and older ones
+ * may go. */
 static void note_due(struct sim *s, uint32_t x, uint32_t slot)
 {
     struct sim_exec *e = &s->exec[x];
@@ -295,7 +297,7 @@ void sim_x_timer(struct sim *s, uint32_t x, uint64_t what)
     }
 }
 
-/* A keeper seals none of which the replicas differ. */
+/* A keeper seals no version whose replicas differ. */
 static void take_copy(struct sim *s, struct sim_exec *e, const struct sim_data *d)
 {
     const struct sim_run *r = &e->cur;

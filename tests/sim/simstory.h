@@ -1,4 +1,4 @@
-/* What the files of stories share: the simulation of one story, its nodes, and waits that fail the
+/* Shares with the files of stories the simulation of one story, its nodes, and waits that fail the
  * test where the story does not go on. */
 #ifndef HSP_SIMSTORY_H
 #define HSP_SIMSTORY_H

@@ -1,7 +1,7 @@
-/* The network between executors: pairs of nodes that do not reach each other, one way or both, while
- * both reach the coordinator. What is sent over such a pair comes when it passes again, if anybody
- * still wants it: a connection over which nothing came for dead_ms is lost at both ends. A one-way
- * cut stops both, as nothing is acknowledged. */
+/* Cuts the network between executors: pairs of nodes do not reach each other, one way or both,
+ * while both reach the coordinator. Data sent over such a pair comes when the pair passes again, if
+ * anybody still wants it: a connection over which nothing came for dead_ms is lost at both ends. A
+ * one-way cut stops both, as nothing is acknowledged. */
 #include <string.h>
 
 #include "tests/sim/sim.h"
@@ -69,7 +69,7 @@ void sim_wire_heal(struct sim *s, const struct sim_ev *e)
     }
 }
 
-/* True: it comes later. */
+/* True: the data comes later. */
 bool sim_wire_holds(struct sim *s, const struct sim_ev *e)
 {
     uint32_t a = e->data.from / SIM_DEVS, b = e->who / SIM_DEVS;
@@ -84,7 +84,7 @@ bool sim_wire_holds(struct sim *s, const struct sim_ev *e)
     return true;
 }
 
-/* Executor @x hears no more of what is on node @of. */
+/* Executor @x hears no more of the executors on node @of. */
 static void notice(struct sim *s, uint32_t x, uint32_t of)
 {
     struct sim_exec *e = &s->exec[x];
@@ -250,7 +250,7 @@ void sim_reach(struct sim *s, uint32_t node, const struct hsp_m_reach *m)
         waits = waits || (d->target != UINT32_MAX && !d->refused);
     }
     if (s->chaos && sim_below(s, 30) == 0) {
-        return; /* it has too much to do */
+        return; /* the node has too much to do */
     }
     sim_push(s, s->now + (waits ? m->within_ms : 1 + sim_below(s, 4)),
              (struct sim_ev){.type = SIM_E_A_REACHED,

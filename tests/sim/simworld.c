@@ -1,5 +1,6 @@
-/* Chance, the queue, stopped processes, the loop. Device ids of the cluster use HSP_NODE_DEVICES per
- * node; executors here are node * SIM_DEVS + device, where node is the number in the name "nK". */
+/* Runs the loop of events, with chance, the queue and stopped processes. Device ids of the cluster
+ * use HSP_NODE_DEVICES per node; executors here are node * SIM_DEVS + device, where node is the
+ * number in the name "nK". */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +131,7 @@ static bool stopped(struct sim *s, const struct sim_ev *e)
 {
     const struct sim_agent *a = NULL;
     switch (e->type) {
-    case SIM_E_D_TICK: /* what is being written will be */
+    case SIM_E_D_TICK: /* a write under way ends all the same */
     case SIM_E_D_MSG:
     case SIM_E_D_CLOSED:
     case SIM_E_D_OPENED:
@@ -187,7 +188,7 @@ static void daemon_goes_on(struct sim *s)
     sim_push(s, s->now, (struct sim_ev){.type = SIM_E_D_TICK, .gen = s->d_gen});
 }
 
-/* What was sent meanwhile is lost, so the connection is reset. */
+/* Messages sent meanwhile are lost, so the connection is reset. */
 static void heal_cut(struct sim *s, uint32_t node)
 {
     struct sim_agent *a = &s->agent[node];

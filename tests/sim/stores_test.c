@@ -1,5 +1,5 @@
-/* Stores that are not the cluster's: empty, another cluster's, older. The agents keep all that the
- * coordinator does not know, and training goes on. */
+/* Tests stores that are not the cluster's: empty, another cluster's, older. The agents keep all
+ * that the coordinator does not know, and training goes on. */
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/row_read.h"
@@ -39,7 +39,7 @@ static void empty_store(void **state)
     assert_true(ss->job[1].committed > at + 50); /* nobody was told to stop */
 }
 
-/* A store as it was, and back. */
+/* A copy of a store, which can be put back. */
 struct copy {
     struct sim_row_kv row[64];
     uint32_t n;
@@ -65,7 +65,7 @@ static void put_back(const struct copy *k)
 
 static uint64_t restored_over; /* the generation of the store that is replaced */
 
-/* As hspmdd --restore leaves it. */
+/* Marks the store as hspmdd --restore leaves it. */
 static void mark_restored(void)
 {
     struct hsp_buf b;
@@ -150,8 +150,8 @@ static void store_without_the_job(void **state)
     assert_true(job()->unrecorded);
 }
 
-/* hspmdd --restore, while executors train on in an epoch that the backup knows: they go on, and the next epoch has a
- * number that no other store gave. */
+/* hspmdd --restore, while executors train on in an epoch that the backup knows: they go on, and the
+ * next epoch has a number that no other store gave. */
 static void restored_store(void **state)
 {
     (void)state;
@@ -267,7 +267,8 @@ static bool held_by_another(struct sim *w)
     return w->d_alive && hsp_cluster_job(w->d, 1)->ahead[0] != '\0';
 }
 
-/* The backup has the job on two nodes, and it went on on two others of the cluster: it is held while they train. */
+/* The backup has the job on two nodes, and it went on on two others of the cluster: it is held
+ * while they train. */
 static void restored_after_a_move(void **state)
 {
     (void)state;
@@ -312,9 +313,9 @@ static uint64_t generation_there(void)
     return w.generation;
 }
 
-/* A backup is put back; that disk dies too, and the backup is put back on another one: its agents have obeyed a store
- * that nobody has, and the numbers come after those of it. Then the disk goes back to what the backup was: hspmdd is
- * behind, and one more --restore comes after all. */
+/* A backup is put back; that disk dies too, and the backup is put back on another one: its agents
+ * have obeyed a store that nobody has, and the numbers come after those of it. Then the disk goes
+ * back to the content of the backup: hspmdd is behind, and one more --restore comes after all. */
 static void restored_twice(void **state)
 {
     (void)state;

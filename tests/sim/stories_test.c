@@ -1,4 +1,5 @@
-/* Canonical stories: what is decided, why, and in which order, as the events feed tells it. */
+/* Tests canonical stories: the decisions, their reasons and their order, as the events feed tells
+ * them. */
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "tests/sim/simstory.h"
@@ -87,7 +88,7 @@ static void told(const char *expected)
     assert_string_equal(hsp_buf_cstr(&ss->trace), expected);
 }
 
-/* Whatever happened: to the end, every version committed once, none left out. */
+/* Runs to the end: every version is committed once, none is left out. */
 static void to_the_end(void)
 {
     ss_until(ended, 200000);
@@ -334,8 +335,8 @@ static void stopped_agent(void **state)
     to_the_end();
 }
 
-/* Stopped just before the bound of a node that was cut off, and comes back meanwhile: it waits at the door
- * and has time to say hello. */
+/* Stopped just before the bound of a node that was cut off, and comes back meanwhile: it waits at
+ * the door and has time to say hello. */
 static void stopped_coordinator(void **state)
 {
     (void)state;
@@ -471,7 +472,7 @@ static void full_disk_at_the_end(void **state)
     assert_string_equal(job(1)->problem, "");
 }
 
-/* Who does not want to wait for the disk cancels. */
+/* An administrator that does not want to wait for the disk cancels. */
 static void full_disk_is_given_up(void **state)
 {
     (void)state;
@@ -498,8 +499,8 @@ static bool drained(struct sim *w)
     return w->d->nodes[0].drained_told;
 }
 
-/* The node whose disk is full is drained: another member writes, by a switch; nothing is sealed, and
- * who tries goes on until the others are ready. */
+/* The node whose disk is full is drained: another member writes, by a switch; nothing is sealed,
+ * and the present writer tries on until the others are ready. */
 static void full_disk_is_drained(void **state)
 {
     (void)state;
@@ -523,8 +524,8 @@ static void full_disk_is_drained(void **state)
     assert_int_equal(job(1)->state, HSP_JOB_DONE);
 }
 
-/* Nobody else can write it: the reason says what to do, and tells it once. A node that joins takes the
- * state and writes. */
+/* No other node can write the final model: the reason names the remedy, and one event tells it. A
+ * node that joins takes the state and writes. */
 static void full_disk_of_the_only_node(void **state)
 {
     static const char reason[] = "drain of n0/0: the final model cannot be written elsewhere: no "
@@ -553,7 +554,7 @@ static void full_disk_of_the_only_node(void **state)
     assert_int_equal(job(1)->state, HSP_JOB_DONE);
 }
 
-/* As many as the job's min are not needed to write; and what is lost then is mended as ever. */
+/* As many as the job's min are not needed to write; and losses then are mended as ever. */
 static void full_disk_and_fewer_than_min(void **state)
 {
     (void)state;
@@ -618,8 +619,8 @@ static void broken_one_way(void **state)
     broken_pair(false);
 }
 
-/* The same, but nobody says whom it has lost: the nodes call each other all the same. An attempt with
- * both would need dead_ms to find out. */
+/* The same, but no rank names the peer that it has lost: the nodes call each other all the same. An
+ * attempt with both nodes would notice the cut only after dead_ms. */
 static void broken_pair_that_nobody_names(void **state)
 {
     (void)state;
@@ -635,8 +636,9 @@ static void broken_pair_that_nobody_names(void **state)
     to_the_end();
 }
 
-/* Next to nothing comes through between n0 and n1, but both answer calls and beats. The link is named
- * in two periods, one of the two is left out, and joins again when the link is as fast as before. */
+/* Next to nothing comes through between n0 and n1, but both answer calls and beats. The link is
+ * named in two periods, so one of the two nodes is left out, and joins again when the link is as
+ * fast as before. */
 static void slow_pair(void **state)
 {
     (void)state;
@@ -655,7 +657,7 @@ static void slow_pair(void **state)
     assert_non_null(strstr(hsp_buf_cstr(&ss->trace),
                            "job.sealing job 1 <- the connection between n0 and n1 is too slow\n"));
     uint64_t step = ss->job[1].committed;
-    ss_go_on(8000); /* it is measured meanwhile, and is not used */
+    ss_go_on(8000); /* the link is measured meanwhile, and is not used */
     assert_true(ss->job[1].committed > step + 100);
     assert_int_equal(job(1)->cur.n_ranks, 2);
     tell();
@@ -666,7 +668,7 @@ static void slow_pair(void **state)
     to_the_end();
 }
 
-/* n2 joins and does not reach n0, which trains with n1: what runs stays. */
+/* n2 joins and does not reach n0, which trains with n1: the running members stay. */
 static void joiner_not_reached(void **state)
 {
     (void)state;
@@ -707,7 +709,7 @@ static bool differs(struct sim *w)
     return a->wrong && b->wrong && a->phase == SIM_COMPUTE && b->phase == SIM_COMPUTE;
 }
 
-/* Nobody is left who could say that the version was given up. */
+/* No rank is left that could say that the version was given up. */
 static void a_node_is_lost_with_a_version_that_differs(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Stories of devices that are not well: XIDs and memory errors in the middle of training. */
+/* Tests stories of devices that are not well: XIDs and memory errors in the middle of training. */
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "tests/sim/simstory.h"
@@ -83,7 +83,8 @@ static void a_lost_gpu(void **state)
     to_the_end();
 }
 
-/* No copy on another node, and no checkpoint: the state is had from what its executor had sealed. */
+/* No copy on another node, and no checkpoint: the state comes from the versions that its executor
+ * had sealed. */
 static void a_lost_gpu_of_the_only_node(void **state)
 {
     (void)state;
@@ -119,7 +120,7 @@ static void memory_errors(void **state)
     assert_int_equal(job()->cur.n_ranks, 3);
     assert_int_equal(device(0, 1)->job, 0);
     ss_go_on(2000);
-    assert_int_equal(job()->cur.n_ranks, 3); /* it gets none again */
+    assert_int_equal(job()->cur.n_ranks, 3); /* the device gets no work again */
     to_the_end();
 }
 
@@ -177,8 +178,8 @@ static void reset(void **state)
     to_the_end();
 }
 
-/* Its state folder is read-only: the job goes on elsewhere from what can be read there, until an
- * administrator says that the node is well. */
+/* The state folder of the node is read-only: the job goes on elsewhere from the state that can be
+ * read there, until an administrator says that the node is well. */
 static void a_read_only_folder(void **state)
 {
     (void)state;
@@ -245,7 +246,7 @@ static void a_folder_that_is_needed(void **state)
     to_the_end();
 }
 
-/* It runs where the folder broke, and another node joins: the work moves there in order. */
+/* The job runs where the folder broke, and another node joins: the work moves there in order. */
 static void a_folder_that_breaks_under_a_job(void **state)
 {
     (void)state;
@@ -274,8 +275,8 @@ static bool let_go(struct sim *w)
     return failed(w) && hsp_cluster_job(w->d, 1)->n_leases == 0;
 }
 
-/* It is lost more often than it may be, and fails. Another job has its devices, hspmdd starts again;
- * then it goes on from the version it had, and no step is made again. */
+/* The job is lost more often than it may be, and fails. Another job has its devices, hspmdd starts
+ * again; then the job goes on from the version it had, and no step is made again. */
 static void a_failed_job_goes_on(void **state)
 {
     (void)state;
@@ -303,7 +304,7 @@ static void a_failed_job_goes_on(void **state)
     to_the_end();
 }
 
-/* What is given up is deleted, also on a node that was away. */
+/* State that is given up is deleted, also on a node that was away. */
 static void a_failed_job_is_forgotten(void **state)
 {
     (void)state;
