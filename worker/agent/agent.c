@@ -9,8 +9,8 @@
  * gone the agent says hello without an incarnation. Its old incarnation no longer counts; the
  * sealed segments do.
  *
- * Everything from hello on goes out in order; what happens while there is no link is told by the
- * next HELLO. */
+ * Everything from hello on goes out in order; events while there is no link are told by the next
+ * HELLO. */
 #include "worker/agent/agent.h"
 
 #include <stdarg.h>
@@ -40,7 +40,7 @@
 /* A HELLO with all its holdings is under 2 MiB; a step sends one at most. */
 #define STEP_ARENA     (32u << 20)
 #define RESTART_MAX_MS 5000u
-#define MOST_AGAIN_MS  120000u /* that hspmdd may have it wait */
+#define MOST_AGAIN_MS  120000u /* the longest wait that hspmdd may ask for */
 #define STABLE_MS      10000u  /* an executor that lived this long restarts at once */
 
 void hsp_agent_defaults(struct hsp_agent_config *ret)
@@ -234,7 +234,7 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     (void)snprintf(a->other, sizeof(a->other), "%s", w->address != NULL ? w->address : "");
     a->try_other = false;
     a->link = HSP_LINK_UP;
-    a->clock.n = 0; /* of another hspmdd, it may be */
+    a->clock.n = 0; /* the samples may be of another hspmdd */
     a->beat_us = 0;
     a->pause_ms = 0;
     memset(a->down, 0, sizeof a->down);
@@ -246,7 +246,7 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     hsp_ai_damaged_again(a);
 }
 
-/* Too many agents are no members there. This one comes back when it was told to. */
+/* Too many agents are no members there. This agent comes back at the time that it was told. */
 static void no_place(struct hsp_agent *a, const struct hsp_m_parked *p)
 {
     uint32_t wait = p->again_ms < MOST_AGAIN_MS ? p->again_ms : MOST_AGAIN_MS;
@@ -472,7 +472,8 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
     }
     if (ev->now_ms > a->now_ms + a->dead_ms / 2) {
         for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
-            a->dev[i].heard_ms = ev->now_ms; /* we were the silent one: see hsp_agent_deadline */
+            /* the agent itself was silent: see hsp_agent_deadline */
+            a->dev[i].heard_ms = ev->now_ms;
         }
     }
     a->now_ms = ev->now_ms;

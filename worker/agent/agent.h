@@ -29,15 +29,16 @@
  *       be passed on; the next order waits for the end of the one before. STOP, END and CHECK_STOP
  *       make the one under way fail soon; END and CHECK_STOP also end the listening.
  *  (W6) REMEMBER replaces the kept incarnation; a shell that starts again gives it back as `was`,
- *       to prove that the new process is the same node (daemon/cluster/membership.h). (W7) REACH is
- *       answered by REACHED, with a message to be passed on, or never: hspmdd waits no longer than
- *       the time in it, and a little. (W8) KEEP_PAPERS writes the blob beside the segments of its
- *       job, and DROP_PAPERS deletes it if no segment of the job is there: both in the order of
- *       SCAN and DISCARD. READ_PAPERS is answered by PAPERS, with the message TOLD or NONE. (W9)
- *       FIND_CKPTS lists the checkpoints of a job and is answered by CKPTS, with a message to be
+ *       to prove that the new process is the same node (daemon/cluster/membership.h).
+ *  (W7) REACH is answered by REACHED, with a message to be passed on, or never: hspmdd waits no
+ *       longer than the time in it, and a little.
+ *  (W8) KEEP_PAPERS writes the blob beside the segments of its job, and DROP_PAPERS deletes it if
+ *       no segment of the job is there: both in the order of SCAN and DISCARD. READ_PAPERS is
+ *       answered by PAPERS, with the message TOLD or NONE.
+ *  (W9) FIND_CKPTS lists the checkpoints of a job and is answered by CKPTS, with a message to be
  *       passed on, or never, when the file system hangs.
  *
- * worker/agent/README.md lists the duties of an executor (worker/executor).
+ * worker/agent/EXECUTOR.md lists the duties of an executor (worker/executor).
  *
  * Invariants (hsp_agent_check):
  *  (I1) a device without a running executor runs nothing.
@@ -64,11 +65,11 @@ struct hsp_agent_config {
     const struct hsp_m_device *devices;
     const struct hsp_m_path *paths; /* between devices */
     uint32_t n_damaged;
-    const struct hsp_m_damaged *damaged; /* state of theirs that was damaged, and is deleted;
-                                            borrowed until START */
+    /* damaged state of the devices, which is deleted; borrowed until START */
+    const struct hsp_m_damaged *damaged;
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
     uint32_t heartbeat_ms, dead_ms; /* until a WELCOME says otherwise */
-    uint32_t spawn_ms;              /* one that does not come up by then, too */
+    uint32_t spawn_ms;              /* an executor that does not come up by then is killed, too */
     uint32_t reconnect_ms;          /* first pause before connecting again, doubled up to 2 s */
 };
 /* heartbeat 500 ms, dead 3 s, spawn 20 s, reconnect 50 ms. */
@@ -107,8 +108,8 @@ struct hsp_agent_event {
     bool kept_more;                /* the folder has state of further jobs, too many to list */
     const struct hsp_m_device *devices;
     const struct hsp_gpu_sign *sign;
-    uint64_t
-        folder_free; /* of any event: bytes that the state folder had free lately; 0: not known */
+    /* of any event: bytes that the state folder had free lately; 0: not known */
+    uint64_t folder_free;
 };
 
 enum hsp_agent_action_type {
@@ -158,15 +159,16 @@ struct hsp_agent_device { /* read-only for shells */
     double gemm_part[HSP_GEMM_PARTS];
     struct hsp_m_device profile;
     struct hsp_gpu_health health;
-    struct hsp_m_run run;      /* job 0: idle */
-    uint64_t preparing;        /* epoch of a PREPARE not yet answered */
-    bool source, next_source;  /* running / prepared epoch: serves state only */
-    uint64_t plan, next_plan;  /* layout of the running / prepared epoch */
-    bool killed;               /* KILL was asked; EXEC_EXIT is due */
-    const char *killed_for;    /* why, until EXEC_EXIT; NULL: not by hsp_ai_kill */
-    bool sealing;              /* SEAL sent, answer due */
-    uint32_t crashes;          /* in a row */
-    uint32_t beat_ms, dead_ms; /* as the executor was told to beat, and of silence */
+    struct hsp_m_run run;     /* job 0: idle */
+    uint64_t preparing;       /* epoch of a PREPARE not yet answered */
+    bool source, next_source; /* running / prepared epoch: serves state only */
+    uint64_t plan, next_plan; /* layout of the running / prepared epoch */
+    bool killed;              /* KILL was asked; EXEC_EXIT is due */
+    const char *killed_for;   /* why, until EXEC_EXIT; NULL: not by hsp_ai_kill */
+    bool sealing;             /* SEAL sent, answer due */
+    uint32_t crashes;         /* in a row */
+    /* the pace of beats and the bound of silence that the executor was told */
+    uint32_t beat_ms, dead_ms;
     uint64_t spawn_ms, heard_ms, restart_ms;
 };
 enum hsp_agent_link {

@@ -28,7 +28,7 @@ static const struct xid xids[] = {
     {92, HSP_GPU_WARN, "many corrected memory errors"},
     {38, HSP_GPU_WARN, "error of the driver's firmware"},
     {121, HSP_GPU_WARN, "error of the link to the processor"},
-    /* wants a reset, or a look at the hardware */
+    /* the GPU wants a reset, or a look at the hardware */
     {46, HSP_GPU_CORDON, "the GPU stopped computing"},
     {48, HSP_GPU_CORDON, "uncorrectable memory error"},
     {61, HSP_GPU_CORDON, "breakpoint of the internal controller"},

@@ -44,13 +44,14 @@ struct hsp_gpu_sign {
     uint64_t value;
 };
 
-#define HSP_GPU_SLOW_MS \
-    UINT64_C(10000) /* so long slowed is worth a word: shorter is how clocks are governed */
+/* a GPU slowed for so long is worth a word: shorter times are usual control of clocks */
+#define HSP_GPU_SLOW_MS UINT64_C(10000)
 #define HSP_GPU_WARN_MS UINT64_C(86400000) /* a warning without an end is forgotten after a day */
-#define HSP_GPU_ECC_BURST \
-    UINT64_C(1000) /* corrected errors within HSP_GPU_ECC_MS: memory that is failing */
-#define HSP_GPU_ECC_MS  UINT64_C(3600000)
-#define HSP_GPU_DAMAGES 2u /* the second bit that went bad in memory is no ray from space */
+/* corrected errors within HSP_GPU_ECC_MS: memory that is failing */
+#define HSP_GPU_ECC_BURST UINT64_C(1000)
+#define HSP_GPU_ECC_MS    UINT64_C(3600000)
+/* a second bit that goes bad in memory is not due to a cosmic ray */
+#define HSP_GPU_DAMAGES 2u
 #define HSP_GPU_WHY     120
 
 struct hsp_gpu_health {
@@ -61,7 +62,8 @@ struct hsp_gpu_health {
     bool slow_warned;      /* WARN for being slow, which ends with it */
     bool slowed;
     uint64_t slowed_ms; /* since when */
-    bool knows_ecc[2];  /* corrected, uncorrected: the first counts are those of before our time */
+    /* corrected, uncorrected: the first counts are errors from before this agent */
+    bool knows_ecc[2];
     uint64_t ecc[2], ecc_ms;
     uint32_t damages; /* of state, so far */
 };

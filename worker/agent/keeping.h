@@ -1,5 +1,5 @@
-/* Remembers the owner of the state the node keeps, and decides what a coordinator may do with it
- * (decision D19).
+/* Remembers the owner of the state that the node keeps, and decides which orders a coordinator may
+ * give about it (decision D19).
  *
  * Example: the node has prepared epoch 9 of job 4. A coordinator with an older store sends STOP of
  * job 4 up to epoch 3: it does not know epochs 4 to 9, so nothing is deleted.
@@ -34,7 +34,7 @@ struct hsp_m_holding *hsp_ai_kept_holdings(struct hsp_agent *a,
  * keeper has at most 4096 owners, two versions of each, in two layouts while a job switches: half
  * of HSP_MSG_HOLDINGS. */
 uint32_t hsp_ai_offered(struct hsp_agent *a, uint32_t n);
-/* All of it, in the arena of the step; a->n_kept entries. NULL: no memory. */
+/* The whole list, in the arena of the step; a->n_kept entries. NULL: no memory. */
 struct hsp_m_kept *hsp_ai_kept_list(struct hsp_agent *a);
 
 #endif

@@ -1,5 +1,5 @@
-/* Leaves in order. While hspmdd is away, a node that runs nothing and holds no state does not wait
- * for nothing to hand over. */
+/* Leaves in order. While hspmdd is away, a node that runs nothing and holds no state does not wait,
+ * since it has nothing to hand over. */
 #include "worker/agent/leave.h"
 
 #include "proto/base/str.h"

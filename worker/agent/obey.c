@@ -43,8 +43,9 @@ static void discard(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t
     x->keep_plan = keep_plan;
 }
 
-/* The papers of @job, where nothing came of it behind epoch @known. Called when the device has
- * obeyed: papers that came before the order may still be in the queue of the disk. */
+/* Has the papers of @job deleted where no device works for it and no epoch above @known came.
+ * Called when the device has obeyed: papers that came before the order may still be in the queue of
+ * the disk. */
 static void drop_papers(struct hsp_agent *a, uint32_t job, uint64_t known)
 {
     if (hsp_ai_may_tidy(a, job, known)) {
@@ -67,8 +68,8 @@ static void stop(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t ke
         tell_done(a, device, job, m->type, m->epoch);
         return;
     }
-    /* One that is killed may still write: answered when it is gone. A STOP deletes what a RELEASE
-     * behind it would delete, too. */
+    /* One that is killed may still write: answered when it is gone. A STOP deletes the state that a
+     * RELEASE behind it would delete, too. */
     bool less = m->type == HSP_MSG_RELEASE && a->stop[device].job == job &&
                 a->stop[device].type == HSP_MSG_STOP;
     if (!less) {
@@ -226,7 +227,7 @@ uint64_t hsp_ai_obey_deadline(const struct hsp_agent *a)
     uint64_t best = UINT64_MAX;
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
         if (a->dev[i].killed) {
-            continue; /* its end is all that is waited for */
+            continue; /* hspmdd waits for its end alone */
         }
         if (a->stop[i].job != 0 && a->stop[i].deadline_ms < best) {
             best = a->stop[i].deadline_ms;

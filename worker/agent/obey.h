@@ -27,10 +27,10 @@ void hsp_ai_give_up(struct hsp_agent *a, uint32_t device, uint32_t job);
 /* Its executor has answered with STOPPED or RELEASED @m: hspmdd is told, and papers of a job of
  * which nothing is left here go. Nothing of that job is owed: nothing happens. */
 void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-/* DROP has come. An executor that works for another job has dropped it; one that is not up
- * does as it starts. */
+/* DROP has come. An executor that works for another job has dropped the epoch already; one that is
+ * not up drops it as it starts. */
 void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-/* The executor has: papers of a job of which nothing is left here go. */
+/* The executor has dropped the epoch: papers of a job of which nothing is left here go. */
 void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 /* The executor has started, which deletes the unsealed state of the process before it: so a DROP
  * that this one owed is obeyed. */

@@ -227,7 +227,7 @@ static void as_known(const struct hsp_agent *a, struct hsp_m_failed *f)
     }
 }
 
-/* Passes it on under the number of the device it came from, not under the one in it. */
+/* Passes the message on under the number of the device that sent it, not under the number in it. */
 static void pass(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     struct hsp_msg c = *m;

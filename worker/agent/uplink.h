@@ -12,7 +12,7 @@ void hsp_ai_uplink_begin(struct hsp_agent *a, const struct hsp_m_measure *m);
 void hsp_ai_uplink_answer(struct hsp_agent *a, const struct hsp_m_echo *m);
 void hsp_ai_uplink_tick(struct hsp_agent *a);   /* reports the part so far when it takes too long */
 void hsp_ai_uplink_stop(struct hsp_agent *a);   /* the connection is gone */
-void hsp_ai_uplink_forget(struct hsp_agent *a); /* the incarnation is */
+void hsp_ai_uplink_forget(struct hsp_agent *a); /* the incarnation is gone */
 uint64_t hsp_ai_uplink_deadline(const struct hsp_agent *a);
 
 #endif

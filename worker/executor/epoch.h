@@ -12,7 +12,7 @@
  *            engine writes no state before the first vote, and that vote waits for the copies of
  *            the first version.
  * Ownership: the epoch owns its arena, meshes, mapped segments, engine and threads.
- * Contract:  worker/agent/README.md, "What an executor must do".
+ * Contract:  worker/agent/EXECUTOR.md.
  */
 #ifndef HSP_EPOCH_H
 #define HSP_EPOCH_H

@@ -1,4 +1,4 @@
-/* The control thread of an executor. See executor.h; the contract is in worker/agent/README.md.
+/* The control thread of an executor. See executor.h; the contract is in worker/agent/EXECUTOR.md.
  *
  * At most three epochs exist at a time: the running one, the next one (being prepared or ready),
  * and the one just left, which keeps its connections until the running one has voted. The
