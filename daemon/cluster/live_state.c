@@ -39,7 +39,7 @@ uint32_t hsp_ci_seal_more_ms(const struct hsp_job *j, uint32_t node)
 {
     const struct hsp_job_plan *p = j->cur.epoch != 0 ? hsp_ci_plan(j, j->cur.plan) : NULL;
     uint64_t ms = 0;
-    bool live = p != NULL && hsp_ci_replicated(&p->info, j->copies);
+    bool live = p != NULL && j->cur.live;
     for (uint32_t r = 0; live && ms < HSP_SEAL_MORE_MS && r < p->info.n_ranks; r++) {
         bool here = HSP_DEVICE_NODE(p->info.device[r]) == node;
         ms += here ? p->info.mem_bytes[r] / SAVED_PER_MS : 0;

@@ -12,7 +12,7 @@
 /* Whether each shard of @info is at home on @copies nodes or more, and these are two at least. */
 bool hsp_ci_replicated(const struct hsp_plan_info *info, uint32_t copies);
 /* The time that @node needs beyond the usual one to answer SEAL of @j, to copy and hash its state,
- * which is a part of the memory that the plan says. */
+ * which is a part of the memory that the plan says; 0 where the epoch saves none. */
 uint32_t hsp_ci_seal_more_ms(const struct hsp_job *j, uint32_t node);
 /* Attempt @e, which begins with a version of the layout that it goes on in, keeps the greatest
  * older one that is whole there. False: there is none, or the layouts differ. */

@@ -436,6 +436,20 @@ static void time_to_seal_grows_with_the_state(void **state)
     cw_end(&w);
 }
 
+/* n1 is of the protocol before: nobody saves state at a loss, and an executor that hangs is ended as ever. */
+static void no_time_to_seal_is_given_to_those_that_save_none(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    w.c->nodes[1].protocol = HSP_PROTO_LIVE - 1;
+    cw_run_job(&w, 2);
+    cw_job(&w, 1)->plans[0].info.mem_bytes[0] = UINT64_C(1) << 30;
+    breaks(&w);
+    assert_int_equal(sent(&w, 1, HSP_MSG_SEAL)->u.jobref.more_ms, 0);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(due_versions_test)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +458,7 @@ HSP_TEST_FILE(due_versions_test)
         cmocka_unit_test(who_seals_at_a_loss),
         cmocka_unit_test(who_seals_is_known_behind_a_restart),
         cmocka_unit_test(time_to_seal_grows_with_the_state),
+        cmocka_unit_test(no_time_to_seal_is_given_to_those_that_save_none),
         cmocka_unit_test(steps_beyond_the_stable_version_are_made_again),
         cmocka_unit_test(after_a_restart_the_distance_is_learnt_anew),
         cmocka_unit_test(steps_told_again_behind_a_restart_count),
