@@ -340,11 +340,11 @@ static void an_update_that_needs_others(void **state)
     s.n_ranks = 2;
     struct ew_world *w = ew_new(&s, 1);
     struct hsp_program p = *w->d[0].program;
-    struct hsp_sched_entry e[16];
-    const struct hsp_sched *old = hsp_binding_train(&p.bind);
-    uint32_t n = old->n[HSP_QUEUE_COMM], moves = 0;
-    assert_true(n < 16 && hsp_update_is_lone(&p));
-    memcpy(e, old->e[HSP_QUEUE_COMM], n * sizeof *e);
+    struct hsp_sched_entry e[16], computes[64];
+    const struct hsp_sched old = *hsp_binding_train(&p.bind);
+    uint32_t n = old.n[HSP_QUEUE_COMM], n_computes = old.n[HSP_QUEUE_COMPUTE], moves = 0;
+    assert_true(n < 16 && n_computes < 63 && hsp_update_is_lone(&p));
+    memcpy(e, old.e[HSP_QUEUE_COMM], n * sizeof *e);
     for (uint32_t k = 0; k < n; k++) {
         moves = p.tpl.instrs[p.tpl.pieces[e[k].piece].first].kind == HSP_I_RESHARD ? k : moves;
     }
@@ -353,6 +353,15 @@ static void an_update_that_needs_others(void **state)
     p.bind.train.n[HSP_QUEUE_COMM] = n + 1;
     assert_false(hsp_update_is_lone(&p));
     p.bind.train.n[HSP_QUEUE_COMM] = 0; /* no vote */
+    assert_false(hsp_update_is_lone(&p));
+    p.bind.train = old;
+    computes[0] = e[moves]; /* in front of the vote, and then behind it */
+    memcpy(computes + 1, old.e[HSP_QUEUE_COMPUTE], n_computes * sizeof *computes);
+    p.bind.train.e[HSP_QUEUE_COMPUTE] = computes;
+    p.bind.train.n[HSP_QUEUE_COMPUTE] = n_computes + 1;
+    computes[0].wait = 0;
+    assert_true(hsp_update_is_lone(&p));
+    computes[0].wait = n;
     assert_false(hsp_update_is_lone(&p));
     ew_free(w);
 }
