@@ -1,5 +1,5 @@
-"""A disturbed run on unequal devices against one undisturbed device: shared by loss-equality and
-families-equal."""
+"""Compares a disturbed run on unequal devices with one undisturbed device: shared by loss-equality
+and families-equal."""
 import os
 
 from harness import *  # noqa: F403

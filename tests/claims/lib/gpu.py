@@ -1,7 +1,7 @@
-"""What a machine has of what the GPU claims need: a driver with a GPU, our plugin, PyTorch,
+"""Finds the parts that the GPU claims need on a machine: a driver with a GPU, our plugin, PyTorch,
 NVIDIA's tools.
 
-As a program it prints what the driver says, as one JSON object: the driver is asked by a process of
+As a program it prints the driver's answer as one JSON object: the driver is asked by a process of
 its own, so that nothing of it stays in the claim, and a driver that hangs costs a minute.
 """
 import ctypes
@@ -89,7 +89,7 @@ PROBE = "import torch; print(torch.__version__, int(torch.cuda.is_available()))"
 
 
 def torch_python(seconds=120):
-    """(interpreter whose PyTorch sees a GPU, version), or (None, what is missing)."""
+    """(interpreter whose PyTorch sees a GPU, version), or (None, the missing part)."""
     seen, why = [], "PyTorch"
     for python in (sys.executable, shutil.which("python3"), "/usr/bin/python3"):
         if not python or python in seen:

@@ -1,5 +1,5 @@
-"""What the GPU claims share: the GPU or why there is none, runs on a device, weights, and the peers
-in PyTorch."""
+"""Serves the GPU claims: finds the GPU or says why there is none, runs on a device, makes weights,
+and runs the peers in PyTorch."""
 import array
 import json
 import os
@@ -105,7 +105,7 @@ def draw_weights(claim, job, text, name):
 
 
 def write_windows(claim, job, data, steps, name):
-    """What both sides read in each step: int32, steps x batch x (sequence + 1)."""
+    """The tokens that both sides read in each step: int32, steps x batch x (sequence + 1)."""
     batches = peer.Batches(job, data)
     path = os.path.join(claim.dir, name + ".windows")
     with open(path, "wb") as f:
@@ -118,7 +118,7 @@ def write_windows(claim, job, data, steps, name):
 # ---- PyTorch -------------------------------------------------------------------------------------
 
 class Peer:
-    """lib/torch_gpu.py in a process of its own. What it says comes from result(), one JSON object a
+    """lib/torch_gpu.py in a process of its own. Its answers come from result(), one JSON object a
     line."""
 
     def __init__(self, claim, python, name, spec):
@@ -156,7 +156,7 @@ class Peer:
 
 
 class Peers(list):
-    """Those of a `with`: all have ended behind it."""
+    """The peers of a `with`: all have ended behind it."""
 
     def __enter__(self):
         return self

@@ -1,4 +1,4 @@
-"""What the GPU claims compute from what they measure, and how they judge. Needs nothing;
+"""Computes the figures of the GPU claims from their measurements, and judges them. Needs no GPU;
 tests/unit/claims tests it."""
 import math
 import statistics

@@ -1,4 +1,4 @@
-"""What the claims share: a private cluster, jobs, and the report in the last line.
+"""Gives claims a private cluster, jobs, and the report in the last line.
 
 A claim is a script in tests/claims that makes a Claim, measures, and ends with claim.end(holds,
 figures). Environment: HSPMD_BUILD (default build), HSPMD_SEED, HSPMD_JOB, HSPMD_TEXT; see
@@ -55,7 +55,7 @@ def run_offline(claim, job, name, plan=None, steps=None, gradients=False):
 
 
 class Offline:
-    """The same beside what follows: `with` starts it, losses() waits for its end."""
+    """The same, beside other work: `with` starts it, losses() waits for its end."""
 
     def __init__(self, claim, job, name):
         self.claim, self.metrics = claim, os.path.join(claim.dir, name + ".jsonl")
@@ -113,7 +113,7 @@ def heavier(claim, job, text, seconds):
 
 
 def probe(claim, job, text):
-    """What the programs say against a job or a text that is not ours is a reason not to judge."""
+    """An objection of the programs to a job or a text that is not ours is a reason not to judge."""
     path = write_job(claim, job, "first", text)
     program = os.path.join(claim.dir, "first.prog")
     for args in (["hspmdctl", "compile", path, "-o", program],
@@ -371,7 +371,7 @@ class Cluster:
         args = ["events"] + ([job] if job else []) + ["-o", "jsonl"]
         return [json.loads(l) for l in self.ctl(*args).stdout.splitlines()]
 
-    # ---- processes and what happens to them ----
+    # ---- processes and their ends ----
 
     def executors(self, name=None):
         """Process ids of executors, all or of one node; those of devices before those that keep
@@ -396,7 +396,7 @@ class Cluster:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # it has just ended by itself
+                pass  # the process has just ended by itself
 
     def kill_agent(self, name):
         """The agent with its executors, as when the machine goes."""

@@ -1,4 +1,4 @@
-"""Texts and jobs of the claims: our own, or those of HSPMD_JOB and HSPMD_TEXT."""
+"""Makes texts and jobs for claims: our own, or those of HSPMD_JOB and HSPMD_TEXT."""
 import glob
 import json
 import math
@@ -115,7 +115,7 @@ def write_job(claim, job, name, text, annotations=(), **train):
     if not annotations:
         del job["annotations"]
     if job["checkpoint"].get("shared"):
-        os.makedirs(job["checkpoint"]["path"], exist_ok=True)  # it must be there
+        os.makedirs(job["checkpoint"]["path"], exist_ok=True)  # the file must be there
     path = os.path.join(claim.dir, name + ".yaml")
     with open(path, "w") as f:
         json.dump(job, f)

@@ -1,5 +1,6 @@
-"""One who has the worker key and is no member: speaks TLS under it (by the command openssl), and
-says every message that proto/wire/README.md has, with numbers of jobs and epochs that there are."""
+"""Plays a holder of the worker key that is no member: speaks TLS under the key (by the command
+openssl), and says every message of proto/wire/README.md, with numbers of jobs and epochs that there
+are."""
 import json
 import os
 import re
@@ -63,7 +64,7 @@ def protocol():
 
 
 class Call:
-    """A connection under the key. Whatever fails is the end of it: closed."""
+    """A connection under the key. Any failure ends it: closed."""
 
     def __init__(self, port, key):
         if shutil.which("openssl") is None:
@@ -105,7 +106,7 @@ class Call:
             self.data += got or b""
 
     def hear(self):
-        """Takes what is there; heartbeats and echoes are not answered."""
+        """Takes the messages that are there; heartbeats and echoes are not answered."""
         while self.read(0) is not None:
             pass
 
@@ -115,9 +116,9 @@ class Call:
 
 
 class Forger:
-    """Makes the bodies. @jobs: what the stranger has found out, for each job: the numbers of job,
-    epoch, plan, step that there are; a message is about one of them, mostly. @known: names, and
-    digests of incarnations and clusters."""
+    """Makes the bodies. @jobs: the facts that the stranger has found out, for each job: the numbers
+    of job, epoch, plan, step that there are; a message is about one of them, mostly. @known: names,
+    and digests of incarnations and clusters."""
 
     def __init__(self, rnd, name):
         self.random, self.name = rnd, name

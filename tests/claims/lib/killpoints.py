@@ -1,15 +1,18 @@
-"""Orders to executors to end at named points (worker/executor/kill_point.h), and a cluster that takes them."""
+"""Orders executors to end at named points (worker/executor/kill_point.h), and runs a cluster that
+takes the orders."""
 import os
 
 from harness import *  # noqa: F403
 
 POINTS = ["%s.%s" % (phase, when) for phase in ("vote", "update", "seal", "copy", "fetch", "arm")
           for when in ("before", "in", "after")]
-OF_VERSIONS = ("update.after", "seal.", "copy.", "fetch.")  # whose number is a version; of others it is a step
+# whose number is a version; of others it is a step
+OF_VERSIONS = ("update.after", "seal.", "copy.", "fetch.")
 
 
 class Hit:
-    """An order that was taken. @passed: newest step of which the victim knew that its vote has passed."""
+    """An order that was taken. @passed: newest step of which the victim knew that its vote has
+    passed."""
 
     def __init__(self, rank, line):
         self.rank = rank

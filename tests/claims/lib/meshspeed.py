@@ -1,5 +1,5 @@
-"""All-reduces of the mesh and of Open MPI, each as processes on this machine: tests/bench/meshbench
-and mpibench.
+"""Times all-reduces of the mesh and of Open MPI, each as processes on this machine:
+tests/bench/meshbench and mpibench.
 
 A run gives the seconds of one call, for several batches of calls in a row; a batch takes as long as
 its slowest rank.
@@ -15,7 +15,8 @@ MB = 1 << 20
 CALLS = {MB: 20, 64 * MB: 1}     # per batch
 BATCHES = {MB: 8, 64 * MB: 3}
 BTL = {"shm": "self,vader", "tcp": "self,tcp"}
-# Who waits in Open MPI polls; whether it yields meanwhile matters with more ranks than processors.
+# A waiting rank of Open MPI polls; whether it yields meanwhile matters with more ranks than
+# processors.
 SETTINGS = {"default": [], "yield": ["--mca", "mpi_yield_when_idle", "1"]}
 
 
@@ -40,7 +41,7 @@ def open_mpi(transport, ranks, size, setting="default"):
 
 
 def missing():
-    """What Open MPI needs and is not here; None: nothing."""
+    """The part that Open MPI needs and that is missing here; None: none."""
     if not os.path.exists(prog("tests/bench/mpibench")):
         return "libopenmpi-dev when the tree was configured"
     return None if shutil.which("mpirun") else "openmpi-bin"

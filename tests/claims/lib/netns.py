@@ -1,5 +1,5 @@
-"""A network of its own: a namespace for each node, a wire for each pair, and what can be wrong with
-it.
+"""Makes a network for one claim: a namespace for each node, a wire for each pair, and faults of the
+wires.
 
     own_network()               runs this script again where it may make namespaces; root only
     net = Network(4)            w0 is 10.77.0.1, w1 10.77.0.2, ...; this process is 10.77.0.100
@@ -10,7 +10,7 @@ it.
     net.drop(3, None), ...      the other end is this process
     net.heal()
 
-nftables drops and loses what comes in, a token bucket (tbf) slows down what goes out."""
+nftables drops and loses incoming packets, a token bucket (tbf) slows down outgoing ones."""
 import os
 import secrets
 import shutil

@@ -1,5 +1,5 @@
-"""Processes that came of one run, also those in sessions of their own and those whose parent is
-gone: all carry its mark in their environment."""
+"""Finds and ends the processes that came of one run, also those in sessions of their own and those
+whose parent is gone: all carry its mark in their environment."""
 import os
 import signal
 import time

@@ -1,6 +1,6 @@
-"""The story of one-gpu-demo: a job alone on a GPU, then by four executors that share it, disturbed;
-both losses. Runs on any device that hspmd-worker knows (tests/integ/onegpu.py: on one that is not
-there)."""
+"""Plays the story of one-gpu-demo: a job alone on a GPU, then by four executors that share it,
+disturbed; both losses. Runs on any device that hspmd-worker knows (tests/integ/onegpu.py: on one
+that is not there)."""
 import os
 import time
 
@@ -12,7 +12,8 @@ STEPS, LEAST_STEPS = 300, 60
 # at least: a node that joins first measures its device, for seconds on any machine, and the job is
 # to last that long
 STEP_SECONDS = 0.1
-STILL, ACTED = 180, 90  # seconds: nothing keeps a job from the next step so long, and what is done to it has come about
+# seconds: nothing keeps a job from the next step so long, and each disturbance has come about
+STILL, ACTED = 180, 90
 WORKERS, JOINS = ["w1", "w2", "w3", "w4"], "w5"
 ACTS = ["kill a worker", "kill an executor", "drain", "join", "kill hspmdd"]
 
@@ -38,8 +39,8 @@ def four(claim, job):
 
 
 def share(gpu_bytes):
-    """A device of kind cuda whose memory is a part of the GPU's: four of them, and what drivers and
-    libraries take, fit."""
+    """A device of kind cuda whose memory is a part of the GPU's: four of them fit beside the memory
+    of drivers and libraries."""
     return {"kind": "cuda", "index": 0, "memory": "%dMiB" % min(8192, gpu_bytes // 5 >> 20)}
 
 
@@ -76,7 +77,7 @@ def suited(claim, job, device):
 
 def moments(random, steps):
     """Steps for the disturbances, between a tenth and six tenths of the job, each in the first half
-    of a part of its own: what one sets off is seen before the next one comes."""
+    of a part of its own: the effects of one are seen before the next one comes."""
     first, part = steps // 10, steps / 2 / len(ACTS)
     return [first + int(part * (i + random.random() / 2)) for i in range(len(ACTS))]
 
@@ -123,7 +124,8 @@ def on_job(cluster, name):
 
 
 def act_once(claim, cluster, name, card, act):
-    """Whom it hit. What takes a device away is over when the job runs in another epoch."""
+    """Returns the worker that it hit. A disturbance that takes a device away is over when the job
+    runs in another epoch."""
     before, victim = epoch_of(cluster, name), ""
     if act == "join":
         cluster.start_worker(JOINS, [card], wait=False)

@@ -1,5 +1,5 @@
-"""What an independent program needs to train the same model: tensors in files, batches, and the
-models.
+"""Gives an independent program all that it needs to train the same model: tensors in files,
+batches, and the models.
 
 Files and batches need only the standard library; torch_model and its optimizers need PyTorch. The
 rules are written again here, from their descriptions (proto/program/sheet.h,
@@ -87,7 +87,7 @@ class Batches:
     """The windows of every step of @job (tokens, next tokens), and those of a validation."""
 
     def __init__(self, job, path):
-        """@path: what data.path of @job is."""
+        """@path: the value of data.path of @job."""
         self.text, begins = tokens.read(job, path)
         self.batch, self.seq = job["train"]["global_batch"], job["model"]["sequence"]
         self.seed = job["train"].get("seed", 1)

@@ -1,4 +1,4 @@
-"""Offline runs of one job under plans: shared by random-plans-equal and switching-equal.
+"""Runs one job offline under plans: shared by random-plans-equal and switching-equal.
 
 A Model is a job with the run of one device; a Case is a plan for it, compiled and run in one
 process.
@@ -21,7 +21,7 @@ DRAWS = 10     # of a job until it is a stable one
 
 
 class Model:
-    """A job and what one device does with it."""
+    """A job and the losses of one device with it."""
 
     def __init__(self, claim, job, name, text):
         self.claim, self.job, self.name, self.text = claim, job, name, text
@@ -93,7 +93,7 @@ class Case:
             self.why = "gradient apart by %.2e" % self.gradient
 
     def judge(self):
-        """Sets why when the plan does not do what one device does. Leaves no file."""
+        """Sets why when the plan does not give the results of one device. Leaves no file."""
         try:
             self.measure()
         except Failed as e:

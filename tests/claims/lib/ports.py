@@ -1,4 +1,4 @@
-"""Ports of its own for each process, so that tests beside each other meet on none."""
+"""Gives each process ports of its own, so that tests beside each other meet on none."""
 import errno
 import socket
 
@@ -23,8 +23,8 @@ def _take_lane():
 
 
 def free_port():
-    """One that nobody listens on. It stays free while its listener is started again; one of the
-    system's choice might be given to a connection of another test meanwhile."""
+    """A port that nobody listens on. The port stays free while its listener is started again; a
+    port of the system's choice might be given to a connection of another test meanwhile."""
     global _lane
     if _lane is None:
         _lane = _take_lane()

@@ -1,16 +1,16 @@
-"""Random valid plans, and random small jobs for them: shared by random-plans-equal and
+"""Draws random valid plans, and random small jobs for them: shared by random-plans-equal and
 switching-equal.
 
 Everything is drawn from the random.Random that is given, so a seed repeats it.
 """
 import json
 
-# What a plan may use beyond streams, stages, tensor shares, zero 1, home rules, recomputation and
-# schedules 1f1b, gpipe.
+# Features that a plan may use beyond streams, stages, tensor shares, zero 1, home rules,
+# recomputation and schedules 1f1b, gpipe.
 HAS = frozenset(("groups", "batch_split", "sequence_parallel", "chunks", "zero_bubble", "zero_pattern", "offload",
                  "zero3"))
 
-# What the generator knows. A feature in HAS is drawn.
+# The features that the generator knows. A feature in HAS is drawn.
 FEATURES = ("groups", "batch_split", "sequence_parallel", "chunks", "zero_bubble", "zero_pattern", "zero3", "offload")
 
 MOST_RANKS = 8
@@ -153,7 +153,8 @@ def stream(rnd, job, ranks, sequences, has):
     for s in stages:
         s.update({"split": "batch"} if "split" in s and job["model"]["family"] == "mlp" else {})
     if any(s.get("split") == "batch" for s in stages):
-        out["micro_batches"] = rnd.choice([m for m in range(1, sequences + 1) if sequences % m == 0])  # of one size
+        # of one size
+        out["micro_batches"] = rnd.choice([m for m in range(1, sequences + 1) if sequences % m == 0])
     return dict(out, stages=stages)
 
 
@@ -183,7 +184,8 @@ def groups_of(s):
 
 
 def traits(job, plan):
-    """What a plan has, by name: for the figures, so that a claim shows what was drawn."""
+    """The features of a plan, by name: for the figures, so that a claim shows the features
+    drawn."""
     stages = [s for x in plan["streams"] for s in x["stages"]]
     cut = [g for s in stages for g in groups_of(s) if len(g["ranks"]) > 1]
     weights = [w for g in cut for w in g.get("tensor", [])] + [w for s in stages for w in s.get("shares", [])]

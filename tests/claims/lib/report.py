@@ -1,4 +1,4 @@
-"""How a claim begins and ends: its name, its seed, its folder, and the report in the last line."""
+"""Begins and ends a claim: its name, its seed, its folder, and the report in the last line."""
 import contextlib
 import json
 import os
@@ -15,9 +15,9 @@ import offspring
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(ROOT, "build")))
-LIMIT = 588  # seconds; ten minutes less what ending takes
+LIMIT = 588  # seconds; ten minutes less the time of ending
 SHORTER = int(os.environ.get("HSPMD_LIMIT") or LIMIT)  # of scripts/gpu-check
-# seconds by which waits end before the alarm, which cannot tell what hangs from what is slow
+# seconds by which waits end before the alarm, which cannot tell hanging work from slow work
 MARGIN = min(18, SHORTER // 10)
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -27,7 +27,7 @@ class Failed(Exception):
 
 
 class Unjudged(Exception):
-    """The claim cannot be judged here; the text names what is missing."""
+    """The claim cannot be judged here; the text names the missing part."""
 
 
 def say(*words):
@@ -40,7 +40,7 @@ def say(*words):
 
 
 class Claim:
-    """figures, wrong: what is known so far, and whether something was found that must not be; they
+    """figures, wrong: the figures so far, and whether something was found that must not be; they
     are reported also by a claim that ends before its time."""
 
     figures, wrong, over = {}, False, False
@@ -54,8 +54,8 @@ class Claim:
         self.seed = random.SystemRandom().randrange(1, 2**31)
         self.dir = tempfile.mkdtemp(prefix="hspmd-claim-")
         self.text = None  # of make_text
-        self.own_data = None  # what data.path of HSPMD_JOB stands for
-        self.awaits = None  # what goes on without end unless it hangs
+        self.own_data = None  # the meaning of data.path of HSPMD_JOB
+        self.awaits = None  # programs that go on without end unless they hang
         if os.environ.get("HSPMD_SEED"):
             try:
                 self.seed = int(os.environ["HSPMD_SEED"])
@@ -90,8 +90,8 @@ class Claim:
 
     @contextlib.contextmanager
     def awaiting(self, what):
-        """Time that runs out meanwhile is a claim that does not hold: who waits has bounds of his
-        own, and finds what is only slow."""
+        """Where the time runs out meanwhile the claim does not hold: each wait has a bound of its
+        own, which finds work that is only slow."""
         self.awaits = what
         try:
             yield
@@ -109,8 +109,8 @@ class Claim:
         self.late()
 
     def ended(self, number, _):
-        """By SIGTERM or its like: no time is left for anything, what the claim has started ends
-        with it, and it reports what it knows."""
+        """Ends by SIGTERM or its like: no time is left for anything, the processes of the claim end
+        with it, and it reports its figures so far."""
         if os.getpid() != self.pid:  # a process that was forked off
             os._exit(1)
         for n in SIGNALS:
@@ -120,8 +120,8 @@ class Claim:
         raise Unjudged("to be let run: it was ended by %s" % signal.Signals(number).name)
 
     def run(self, body):
-        """Calls body(self) -> (holds, figures); whatever goes wrong is a claim that does not hold,
-        but Unjudged."""
+        """Calls body(self) -> (holds, figures); with any exception but Unjudged the claim does not
+        hold."""
         signal.signal(signal.SIGALRM, self.alarm)
         signal.setitimer(signal.ITIMER_REAL, max(1.0, min(LIMIT, SHORTER) - (time.monotonic() - self.start)))
         for n in SIGNALS:

@@ -2,8 +2,9 @@
 
     row.py NAME STATUS FILE [TABLE]
 
-TABLE is a Markdown file. The row takes the place of the claim's row below "| claim | holds |" there, or
-follows the last row. Exits 1 for a claim that does not hold, or whose last line is no report."""
+TABLE is a Markdown file. The row takes the place of the claim's row below "| claim | holds |"
+there, or follows the last row. Exits 1 for a claim that does not hold, or whose last line is no
+report."""
 import json
 import sys
 
@@ -32,7 +33,8 @@ def row(name, rc, output):
 
 
 def placed(text, name, line):
-    """@text with @line as the row of the claim @name. Example: "| a | yes |" replaces "| a | NO |"."""
+    """@text with @line as the row of the claim @name. Example: "| a | yes |" replaces "| a | NO
+    |"."""
     lines = text.splitlines()
     first = next(i for i, l in enumerate(lines) if l.startswith("| claim | holds |")) + 2
     end = next((i for i in range(first, len(lines)) if not lines[i].startswith("|")), len(lines))

@@ -1,5 +1,5 @@
-"""State segments on disk (worker/state/segment.c): which there are, and a bit of one flipped, or of
-the state that an executor computes with. Shared by claims about damage."""
+"""Lists state segments on disk (worker/state/segment.c), and flips a bit of one, or of the state
+that an executor computes with. Shared by claims about damage."""
 import os
 import re
 import struct
@@ -72,7 +72,8 @@ def flip_bit(rnd, path, at):
 
 
 def scan(folder):
-    """All segments below @folder, the agents' state; what is no segment (any more) is passed over.
+    """All segments below @folder, the agents' state; files that are no segment (any more) are
+    passed over.
     """
     out = []
     for at, _, files in os.walk(folder):

@@ -1,4 +1,4 @@
-"""The store of an hspmdd under test: a cluster begins with --init, and only once."""
+"""Serves the store of an hspmdd under test: a cluster begins with --init, and only once."""
 import os
 import re
 import sqlite3
@@ -13,8 +13,8 @@ def begin(config):
 
 
 def replace_row(path, key, value):
-    """Puts @value in the place of row @key of the store @path, as another hspmdd would; returns
-    what was there."""
+    """Puts @value in the place of row @key of the store @path, as another hspmdd would; returns the
+    old value."""
     db = sqlite3.connect(path, isolation_level=None)
     was, sum = db.execute("SELECT value, sum FROM kv WHERE key = ?", (key,)).fetchone()
     sums = (db.execute("SELECT sums FROM total").fetchone()[0] - (sum or 0)) % 2 ** 64

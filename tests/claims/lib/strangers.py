@@ -1,4 +1,5 @@
-"""Those who speak to a running cluster and should not: bad-input's callers of every listener."""
+"""Plays callers that should not speak to a running cluster: bad-input's callers of every
+listener."""
 import os
 import resource
 import socket
@@ -66,7 +67,7 @@ def tell(s, data):
 
 
 def ended(s, limit):
-    """Whether the other side closes within @limit seconds, whatever it says before."""
+    """Whether the other side closes within @limit seconds, with any words before."""
     end = time.monotonic() + limit
     while time.monotonic() < end:
         s.settimeout(max(0.01, end - time.monotonic()))
@@ -81,7 +82,8 @@ def ended(s, limit):
 
 
 def protocol(c):
-    """What hspmdd speaks, as its answer to another version says: the newest, and the text of all."""
+    """The versions that hspmdd speaks, as its answer to another version says: the newest, and the
+    text of all."""
     with dial(c.socket) as s:
         tell(s, header(0))
         got = s.recv(32)
@@ -93,7 +95,7 @@ def protocol(c):
 
 
 def versions(c):
-    """Both sides say both versions and what to do. Returns the version of hspmdd."""
+    """Both sides name both versions and the remedy. Returns the version of hspmdd."""
     ours, span = protocol(c)
     said = "the program there speaks protocol %d, the program here protocol %s: upgrade the program %s"
     wait_for("hspmdd to say so", lambda: c.says("hspmdd", said % (0, span, "there")), 5)
@@ -127,7 +129,7 @@ def garbage(claim, addresses, version):
             try:
                 s.shutdown(socket.SHUT_WR)
             except OSError:
-                pass  # it has hung up already
+                pass  # the other side has hung up already
             calls.append((s, address, data))
         for s, _, _ in calls[-20:]:
             ended(s, 0.1)
@@ -165,7 +167,7 @@ class Slow:
                     tell(s, data[i:i + 1])
 
     def all_ended(self, limit):
-        """Those who still wait after @limit seconds."""
+        """The callers that still wait after @limit seconds."""
         end = time.monotonic() + limit
         left = [a for a, s in self.half + self.drip
                 if s is not None and not ended(s, max(0.05, end - time.monotonic()))]
@@ -204,7 +206,7 @@ def crowd(pids, addresses):
 
 
 def wrong_keys(claim, c):
-    """@c: a cluster with keys. Another key is told to who has it and to hspmdd's log."""
+    """@c: a cluster with keys. A wrong key is told to its holder and to hspmdd's log."""
     wrong = os.path.join(c.dir, "wrong.key")
     with open(wrong, "w") as f:
         f.write("%064x" % claim.random.getrandbits(256))

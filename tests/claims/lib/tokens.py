@@ -1,4 +1,4 @@
-"""Files of tokens, as other tools write them: worker/data/formats.h."""
+"""Writes files of tokens as other tools write them (worker/data/formats.h)."""
 import array
 import glob
 import struct
@@ -45,7 +45,7 @@ def of_lines(job, path):
 
 
 def for_job(job, text, path):
-    """Writes the lines of @text in the format of @job; returns what data.path is to be: of a text,
+    """Writes the lines of @text in the format of @job; returns the value for data.path: of a text,
     @text."""
     if job["data"].get("format", "text") == "text":
         return text

@@ -148,7 +148,8 @@ class Llama(nn.Module):
         self.head = None if m.get("tied_head") else nn.Linear(d, m["vocab"], bias=False)
         angle = torch.outer(torch.arange(m["sequence"], dtype=torch.float64),
                             m.get("rope_theta", 10000.0) ** (-torch.arange(half, dtype=torch.float64) / half))
-        self.angles = (angle.cos().float(), angle.sin().float())  # no buffers: those would become bf16
+        # no buffers: those would become bf16
+        self.angles = (angle.cos().float(), angle.sin().float())
 
     def forward(self, ids):
         x = self.embed(ids)
@@ -274,7 +275,7 @@ def serve(trainer, spec):
     first = some(1).item()
     some(2)
     if trainer.device != "cpu":
-        torch.cuda.empty_cache()  # what only compilation has used is others'
+        torch.cuda.empty_cache()  # memory that only compilation has used is left to others
     some(2)
     memory = torch.cuda.max_memory_allocated() if trainer.device != "cpu" else 0
     print(json.dumps({"ready": True, "first_loss": first, "memory": memory, "torch": torch.__version__}), flush=True)

@@ -53,8 +53,8 @@ class Gpt(nn.Module):
 
 
 def begin(m):
-    """GPT-2's first weights. Those of nn.Embedding give loss 144, and soon gradients so small that
-    every product takes several times as long."""
+    """Sets GPT-2's first weights. The weights of nn.Embedding give loss 144, and soon gradients so
+    small that every product takes several times as long."""
     if isinstance(m, (nn.Linear, nn.Embedding)):
         nn.init.normal_(m.weight, std=0.02)
     if isinstance(m, nn.Linear) and m.bias is not None:

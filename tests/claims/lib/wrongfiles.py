@@ -1,5 +1,5 @@
-"""Files that are written wrong: bad-input's jobs, configurations, plans, clusters and checkpoints,
-each with a word of its line."""
+"""Writes the wrong files of bad-input: jobs, configurations, plans, clusters and checkpoints, each
+with a word of its line."""
 import json
 import os
 import shutil
