@@ -46,4 +46,4 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/unprotected.h \
   worker/executor/version_slots.c worker/executor/version_slots.h
 EXECUTOR_LIBS = worker/executor/libexecutor.a $(PROBE_LIBS) worker/comm/libncclcomm.a
-EXTRA_DIST += worker/executor/README.md
+EXTRA_DIST += worker/executor/README.md worker/executor/DECISIONS.md
