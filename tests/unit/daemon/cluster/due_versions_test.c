@@ -436,7 +436,8 @@ static void time_to_seal_grows_with_the_state(void **state)
     cw_end(&w);
 }
 
-/* n1 is of the protocol before: nobody saves state at a loss, and an executor that hangs is ended as ever. */
+/* n1 is of the protocol before: nobody saves state at a loss, and an executor that hangs is ended
+ * as ever. */
 static void no_time_to_seal_is_given_to_those_that_save_none(void **state)
 {
     (void)state;
