@@ -115,10 +115,11 @@ const char *hsp_ci_say_allowed(struct hsp_cluster *c, const struct hsp_cluster_n
                                "no node of that name has joined yet: this is kept for it "
                                "until hspmdctl node remove %s",
                                n->name)
-           : n->conn == 0    ? "it is not connected, and gets none before it joins again"
-           : n->draining     ? "it gets none before hspmdctl undrain"
-           : !has_keepers(n) ? "its agent offers no place for one: keepers in its hspmd-worker.yaml"
-                             : "jobs that lack a copy get one there, without losing a step";
+           : n->conn == 0 ? "it is not connected, and gets none before it joins again"
+           : n->draining  ? "it gets none before hspmdctl undrain"
+           : !has_keepers(n)
+               ? "its agent offers no place for one: replica_holders in its hspmd-worker.yaml"
+               : "jobs that lack a copy get one there, without losing a step";
 }
 
 const char *hsp_ci_say_denied(struct hsp_cluster *c, const struct hsp_cluster_node *n)

@@ -1,4 +1,4 @@
-/* Reads the sizes of a model from the streams of a plan file, and makes a job of them. */
+/* Reads the sizes of a model from the pipelines of a plan file, and makes a job of them. */
 #include "daemon/ctl/plan_local.h"
 
 #include <inttypes.h>
@@ -44,16 +44,16 @@ static enum hsp_status most_shares(const struct hsp_yaml *y, uint64_t *most, str
     return st;
 }
 
-/* The streams' facts about the model: sequences of all, layers of the first, heads. */
-static enum hsp_status measure(const struct hsp_yaml *streams, uint64_t *batch, uint64_t *layers,
+/* The pipelines' facts about the model: sequences of all, layers of the first, heads. */
+static enum hsp_status measure(const struct hsp_yaml *pipelines, uint64_t *batch, uint64_t *layers,
                                uint64_t *heads, struct hsp_err *err)
 {
-    enum hsp_status st = hsp_yaml_expect(streams, HSP_YAML_SEQ, err);
-    for (size_t i = 0; st == HSP_OK && i < streams->n; i++) {
-        const struct hsp_yaml *n = hsp_yaml_get(&streams->items[i], "sequences");
-        const struct hsp_yaml *stages = hsp_yaml_get(&streams->items[i], "stages");
+    enum hsp_status st = hsp_yaml_expect(pipelines, HSP_YAML_SEQ, err);
+    for (size_t i = 0; st == HSP_OK && i < pipelines->n; i++) {
+        const struct hsp_yaml *n = hsp_yaml_get(&pipelines->items[i], "sequences");
+        const struct hsp_yaml *stages = hsp_yaml_get(&pipelines->items[i], "stages");
         if (n == NULL || stages == NULL) {
-            return hsp_yaml_error(&streams->items[i], err, "sequences or stages are missing");
+            return hsp_yaml_error(&pipelines->items[i], err, "sequences or stages are missing");
         }
         st = sum_of(n, batch, err);
         for (size_t k = 0; st == HSP_OK && i == 0 && k < stages->n; k++) {
@@ -62,7 +62,7 @@ static enum hsp_status measure(const struct hsp_yaml *streams, uint64_t *batch, 
                            : hsp_yaml_error(&stages->items[k], err, "missing key layers");
         }
     }
-    return st == HSP_OK ? most_shares(streams, heads, err) : st;
+    return st == HSP_OK ? most_shares(pipelines, heads, err) : st;
 }
 
 /* Refuses files that name parameters, and pools. */
@@ -94,12 +94,15 @@ enum hsp_status hsp_job_for_plan(struct hsp_arena *arena, const struct hsp_plan_
     if (st == HSP_OK) {
         st = of_any_model(root, err);
     }
-    const struct hsp_yaml *streams = hsp_yaml_get(root, "streams");
-    if (st == HSP_OK && streams == NULL) {
-        st = hsp_yaml_error(root, err, "missing key streams");
+    const struct hsp_yaml *pipelines = NULL;
+    if (st == HSP_OK) {
+        st = hsp_yaml_renamed(root, "pipelines", "streams", &pipelines, err);
+    }
+    if (st == HSP_OK && pipelines == NULL) {
+        st = hsp_yaml_error(root, err, "missing key pipelines");
     }
     if (st == HSP_OK) {
-        st = measure(streams, &batch, &layers, &heads, err);
+        st = measure(pipelines, &batch, &layers, &heads, err);
     }
     if (st != HSP_OK) {
         return st;

@@ -17,7 +17,7 @@
  *                               # travel as one until they are that many, and sums of gradients
  *                               # begin in the last backward; 0: each by itself. A plan for known
  *                               # devices states what their links are worth
- *   streams:
+ *   pipelines:
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
  *       micro_batches: 5
  *       sizes: [2, 2, 2, 2, 2]  # total form: sequences of each micro-batch
@@ -47,7 +47,7 @@
  *   homes:                      # total form: one per parameter; [0-2] is each of these numbers
  *     - {name: "h.[0-2].attn.q.weight", home: {split: 0, cuts: [0, 32, 64], of: [0, 3]}}
  *   uses:                       # total form: ops with an operand or result that is not whole
- *     - stream: 0
+ *     - pipeline: 0
  *       stage: 0
  *       layouts:
  *         L1: {split: 0, cuts: [0, 43, 64], of: [0, 1]}
@@ -57,11 +57,11 @@
  *   reshards:                   # total form: gives, gets: bytes of each rank, or one number for
  *                               # all; Forward and Backward: of the largest micro-batch, Eval
  *                               # repeats Forward
- *     - {phase: forward, stream: 0, stage: 0, makes: "h.[0-2].attn.proj.product#sum",
+ *     - {phase: forward, pipeline: 0, stage: 0, makes: "h.[0-2].attn.proj.product#sum",
  *        before: "h.[0-2].attn.proj", moves: [{kind: all_reduce, ranks: [0, 1], gives: 512,
  *        gets: 512}], method: all_reduce, us: 41.2}   # explanation: its name and its time
  *
- * Instead of `streams` a plan may state how parameters are used, and the streams are found
+ * Instead of `pipelines` a plan may state how parameters are used, and the streams are found
  * (infer_streams.h). Until then it is dumped as it is:
  *
  *   annotations:                # the first line that fits a name counts; * and ? as above, [0-2]
@@ -78,7 +78,7 @@
  *   apiVersion: hspmd/v1
  *   kind: pool
  *   plans:                      # ascending; the last max_length is model.sequence
- *     - {max_length: 512, plan: {ranks: 4, streams: [...]}}
+ *     - {max_length: 512, plan: {ranks: 4, pipelines: [...]}}
  *     - max_length: 2048
  *       plan: {...}             # any plan, of the same ranks
  *

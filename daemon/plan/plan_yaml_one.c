@@ -180,18 +180,30 @@ static enum hsp_status read_stream(const struct hsp_yaml *y, bool batch, struct 
     return rc == HSP_OK ? read_stages(y, batch, arena, s, err) : rc;
 }
 
+/* The pipelines of a plan, or the batches of one with annotations. */
+static enum hsp_status want_pipelines(const struct hsp_yaml *y, bool batches,
+                                      const struct hsp_yaml **ret, struct hsp_err *err)
+{
+    const struct hsp_yaml *pipelines = NULL, *b = hsp_yaml_get(y, "batches");
+    enum hsp_status rc = hsp_yaml_renamed(y, "pipelines", "streams", &pipelines, err);
+    if (rc != HSP_OK) {
+        return rc;
+    }
+    if (batches ? pipelines != NULL : b != NULL) {
+        return hsp_yaml_error(batches ? pipelines : b, err,
+                              "a plan has pipelines, or annotations and batches");
+    }
+    const char *key = !batches && pipelines != NULL ? pipelines->key : "pipelines";
+    return want(y, batches ? "batches" : key, HSP_YAML_SEQ, HSP_MAX_STREAMS, ret, err);
+}
+
 /* The streams of a plan, or annotations and batches from which they are found. */
 static enum hsp_status read_streams(const struct hsp_yaml *y, struct hsp_arena *arena,
                                     struct hsp_plan *p, const struct hsp_yaml **ret,
                                     struct hsp_err *err)
 {
     const struct hsp_yaml *uses = hsp_yaml_get(y, "annotations");
-    const struct hsp_yaml *other = hsp_yaml_get(y, uses != NULL ? "streams" : "batches");
-    if (other != NULL) {
-        return hsp_yaml_error(other, err, "a plan has streams, or annotations and batches");
-    }
-    enum hsp_status rc =
-        want(y, uses != NULL ? "batches" : "streams", HSP_YAML_SEQ, HSP_MAX_STREAMS, ret, err);
+    enum hsp_status rc = want_pipelines(y, uses != NULL, ret, err);
     if (rc == HSP_OK && uses != NULL) {
         rc = hsp_plan_read_annotations(uses, arena, p, err);
     }
@@ -341,9 +353,10 @@ enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
 {
     static const char *const keys[] = {
         "apiVersion",   "kind",        "ranks",   "zero",
-        "streams",      "parameters",  "why",     "predicted_step_us",
+        "pipelines",    "parameters",  "why",     "predicted_step_us",
         "memory_bytes", "homes",       "uses",    "reshards",
-        "zero_pattern", "annotations", "batches", "bucket"};
+        "zero_pattern", "annotations", "batches", "bucket",
+        "streams"};
     const struct hsp_yaml *streams = NULL;
     struct hsp_plan *p = hsp_arena_alloc(arena, sizeof *p);
     if (p == NULL) {
@@ -463,7 +476,8 @@ static void dump_plan(const struct hsp_plan *p, bool explain, struct hsp_buf *ou
         hsp_buf_printf(out, "bucket: %" PRIu64 "\n", p->bucket_bytes);
     }
     hsp_plan_put_annotations(p, out);
-    hsp_buf_puts(out, p->n_annotations > 0 ? "batches:\n" : "streams:\n");
+    const char *pipelines = explain ? "pipelines:\n" : "streams:\n"; /* of the digest: see below */
+    hsp_buf_puts(out, p->n_annotations > 0 ? "batches:\n" : pipelines);
     for (uint32_t i = 0; i < p->n_streams; i++) {
         dump_stream(&p->streams[i], p->n_annotations > 0, out);
     }

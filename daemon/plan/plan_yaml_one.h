@@ -15,7 +15,9 @@ enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
                               struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err);
 /* The plan alone, without its pool. */
 void hsp_plan_dump_one(const struct hsp_plan *p, struct hsp_buf *out);
-/* The same without the explanation (why, predictions, names and times of Reshards). */
+/* The same for the digest (total_plan.h): without the explanation (why, predictions, names and
+ * times of Reshards), and with the older names of keys, streams and stream. So the digest of a plan
+ * is the same in all releases. */
 void hsp_plan_dump_bare(const struct hsp_plan *p, struct hsp_buf *out);
 
 #endif

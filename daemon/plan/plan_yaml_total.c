@@ -197,11 +197,15 @@ static enum hsp_status read_op(const struct hsp_yaml *y, const struct hsp_stage_
 static enum hsp_status read_stage_uses(const struct hsp_yaml *y, struct hsp_arena *arena,
                                        struct hsp_stage_uses *s, struct hsp_err *err)
 {
-    static const char *const keys[] = {"stream", "stage", "layouts", "ops"};
-    const struct hsp_yaml *ops = hsp_yaml_get(y, "ops");
-    enum hsp_status rc = check_map(y, keys, HSP_ARRAY_LEN(keys), HSP_ARRAY_LEN(keys), err);
+    static const char *const keys[] = {"stage", "layouts", "ops", "pipeline", "stream"};
+    const struct hsp_yaml *ops = hsp_yaml_get(y, "ops"), *pipeline = NULL;
+    enum hsp_status rc = check_map(y, keys, HSP_ARRAY_LEN(keys), 3, err);
     if (rc == HSP_OK) {
-        rc = read_index(hsp_yaml_get(y, "stream"), HSP_MAX_STREAMS, &s->stream, err);
+        rc = hsp_yaml_renamed(y, "pipeline", "stream", &pipeline, err);
+    }
+    if (rc == HSP_OK) {
+        rc = pipeline != NULL ? read_index(pipeline, HSP_MAX_STREAMS, &s->stream, err)
+                              : hsp_yaml_error(y, err, "missing key pipeline");
     }
     if (rc == HSP_OK) {
         rc = read_index(hsp_yaml_get(y, "stage"), HSP_MAX_STAGES, &s->stage, err);
@@ -218,6 +222,12 @@ static enum hsp_status read_stage_uses(const struct hsp_yaml *y, struct hsp_aren
     return rc;
 }
 
+/* The digest is of the older name (hsp_plan_dump_bare). */
+static const char *pipeline_key(bool explain)
+{
+    return explain ? "pipeline" : "stream";
+}
+
 static void dump_operands(const struct hsp_stage_uses *s, const uint32_t *v, uint8_t n,
                           struct hsp_buf *out)
 {
@@ -228,10 +238,10 @@ static void dump_operands(const struct hsp_stage_uses *s, const uint32_t *v, uin
     hsp_buf_puts(out, n == 0 ? "[]" : "]");
 }
 
-static void dump_stage_uses(const struct hsp_stage_uses *s, struct hsp_buf *out)
+static void dump_stage_uses(const struct hsp_stage_uses *s, bool explain, struct hsp_buf *out)
 {
-    hsp_buf_printf(out, "  - stream: %u\n    stage: %u\n    layouts:%s\n", s->stream, s->stage,
-                   s->n_layouts == 0 ? " {}" : "");
+    hsp_buf_printf(out, "  - %s: %u\n    stage: %u\n    layouts:%s\n", pipeline_key(explain),
+                   s->stream, s->stage, s->n_layouts == 0 ? " {}" : "");
     for (uint32_t i = 0; i < s->n_layouts; i++) {
         hsp_buf_puts(out, "      ");
         hsp_yaml_put_str(out, s->layout[i].name);
@@ -319,22 +329,23 @@ static enum hsp_status read_move(const struct hsp_yaml *y, struct hsp_arena *are
 static enum hsp_status read_place(const struct hsp_yaml *y, struct hsp_plan_reshard *r,
                                   struct hsp_err *err)
 {
-    static const char *const must[] = {"stream", "stage", "from", "before"};
+    static const char *const must[] = {"pipeline", "stage", "from", "before"};
     const struct hsp_yaml *k[HSP_ARRAY_LEN(must)];
     bool micro = r->phase == HSP_PHASE_FORWARD || r->phase == HSP_PHASE_BACKWARD;
-    for (size_t i = 0; i < HSP_ARRAY_LEN(must); i++) {
-        k[i] = hsp_yaml_get(y, must[i]);
+    enum hsp_status rc = hsp_yaml_renamed(y, must[0], "stream", &k[0], err);
+    for (size_t i = 0; rc == HSP_OK && i < HSP_ARRAY_LEN(must); i++) {
+        k[i] = i == 0 ? k[0] : hsp_yaml_get(y, must[i]);
         if (k[i] != NULL && !micro) {
             return hsp_yaml_error(k[i], err, "%s belongs to forward and backward", must[i]);
         }
     }
-    if (!micro) {
-        return HSP_OK;
+    if (rc != HSP_OK || !micro) {
+        return rc;
     }
     if (k[0] == NULL || k[1] == NULL) {
         return hsp_yaml_error(y, err, "missing key %s", k[0] == NULL ? must[0] : must[1]);
     }
-    enum hsp_status rc = read_index(k[0], HSP_MAX_STREAMS, &r->stream, err);
+    rc = read_index(k[0], HSP_MAX_STREAMS, &r->stream, err);
     if (rc == HSP_OK) {
         rc = read_index(k[1], HSP_MAX_STAGES, &r->stage, err);
     }
@@ -348,8 +359,8 @@ static enum hsp_status read_place(const struct hsp_yaml *y, struct hsp_plan_resh
 static enum hsp_status read_reshard(const struct hsp_yaml *y, struct hsp_arena *arena,
                                     struct hsp_plan_reshard *r, struct hsp_err *err)
 {
-    static const char *const keys[] = {"phase", "makes",  "moves", "stream", "stage",
-                                       "from",  "before", "zero",  "method", "us"};
+    static const char *const keys[] = {"phase",  "makes", "moves",  "pipeline", "stage", "from",
+                                       "before", "zero",  "method", "us",       "stream"};
     struct hsp_name_range makes, before;
     size_t phase = 0;
     *r = (struct hsp_plan_reshard){.stream = HSP_NONE, .stage = HSP_NONE, .from = HSP_NONE};
@@ -435,7 +446,7 @@ static void dump_reshard(const struct hsp_plan_reshard *r, bool explain, struct 
 {
     hsp_buf_printf(out, "  - {phase: %s, ", phases[r->phase]);
     if (r->stage != HSP_NONE) {
-        hsp_buf_printf(out, "stream: %u, stage: %u, ", r->stream, r->stage);
+        hsp_buf_printf(out, "%s: %u, stage: %u, ", pipeline_key(explain), r->stream, r->stage);
         if (r->from != r->stage) {
             hsp_buf_printf(out, "from: %u, ", r->from);
         }
@@ -491,7 +502,7 @@ void hsp_plan_dump_total(const struct hsp_plan *p, bool explain, struct hsp_buf 
         hsp_buf_puts(out, p->n_uses == 0 ? "uses: []\n" : "uses:\n");
     }
     for (uint32_t i = 0; i < p->n_uses; i++) {
-        dump_stage_uses(&p->uses[i], out);
+        dump_stage_uses(&p->uses[i], explain, out);
     }
     if (p->states_reshards) {
         hsp_buf_puts(out, p->n_reshards == 0 ? "reshards: []\n" : "reshards:\n");

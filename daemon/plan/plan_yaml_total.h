@@ -11,7 +11,8 @@
 /* homes, uses and reshards of the plan map @y, each optional. HSP_EPARSE with the place. */
 enum hsp_status hsp_plan_read_total(const struct hsp_yaml *y, struct hsp_arena *arena,
                                     struct hsp_plan *p, struct hsp_err *err);
-/* @explain: with names and times of Reshards. */
+/* @explain: with names and times of Reshards; else the keys are those of the digest
+ * (hsp_plan_dump_bare). */
 void hsp_plan_dump_total(const struct hsp_plan *p, bool explain, struct hsp_buf *out);
 
 /* "[{kind: all_reduce, ranks: [0, 1], gives: 8, gets: 8}]", and zero ranks behind it. */

@@ -194,7 +194,7 @@ static enum hsp_status check_level(const struct hsp_cfg_field *fields, size_t n,
         return rc;
     }
     struct part parts[HSP_FIELD_MAX];
-    const char *known[HSP_FIELD_MAX];
+    const char *known[2 * HSP_FIELD_MAX];
     size_t n_known = 0;
     for (size_t i = 0; i < n; i++) {
         struct part p = part_below(fields[i].path, prefix);
@@ -205,7 +205,13 @@ static enum hsp_status check_level(const struct hsp_cfg_field *fields, size_t n,
             n_known++;
         }
     }
-    rc = hsp_yaml_check_keys(node, known, n_known, err);
+    size_t n_named = n_known;
+    for (size_t i = 0; i < n && prefix[0] == '\0'; i++) {
+        if (fields[i].old != NULL) {
+            known[n_named++] = fields[i].old;
+        }
+    }
+    rc = hsp_yaml_check_keys(node, known, n_named, err);
     for (size_t i = 0; rc == HSP_OK && i < n_known; i++) {
         const struct hsp_yaml *child = hsp_yaml_get(node, known[i]);
         if (child != NULL && !parts[i].leaf) {
@@ -272,6 +278,16 @@ static enum hsp_status missing(const struct hsp_yaml *node, const char *path, st
                        path);
 }
 
+enum hsp_status hsp_field_find(const struct hsp_cfg_field *f, const struct hsp_yaml *node,
+                               const struct hsp_yaml **ret, struct hsp_err *err)
+{
+    if (f->old != NULL) {
+        return hsp_yaml_renamed(node, f->path, f->old, ret, err);
+    }
+    *ret = hsp_yaml_find(node, f->path);
+    return HSP_OK;
+}
+
 enum hsp_status hsp_fields_load(const struct hsp_cfg_field *fields, size_t n,
                                 const struct hsp_yaml *node, struct hsp_arena *arena, void *dst,
                                 bool *ret_set, struct hsp_err *err)
@@ -281,7 +297,11 @@ enum hsp_status hsp_fields_load(const struct hsp_cfg_field *fields, size_t n,
     for (size_t i = 0; rc == HSP_OK && i < n; i++) {
         const struct hsp_cfg_field *f = &fields[i];
         void *at = (char *)dst + f->offset;
-        const struct hsp_yaml *value = hsp_yaml_find(node, f->path);
+        const struct hsp_yaml *value = NULL;
+        rc = hsp_field_find(f, node, &value, err);
+        if (rc != HSP_OK) {
+            break;
+        }
         bool absent = value == NULL || (value->kind == HSP_YAML_NULL && f->type == HSP_FIELD_NODE);
         memset(at, 0, member_size(f));
         if (ret_set != NULL) {

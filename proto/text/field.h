@@ -41,6 +41,7 @@ struct hsp_strs {
 
 struct hsp_cfg_field {
     const char *path; /* dotted; at most HSP_FIELD_MAX_DEPTH parts */
+    const char *old;  /* NULL, or the name of a path of one part in older releases: read, too */
     enum hsp_cfg_field_type type;
     size_t offset;              /* offsetof in the struct */
     const char *dflt;           /* as it would stand in a file; NULL: zero, "" stays NULL */
@@ -69,6 +70,9 @@ enum hsp_status hsp_fields_load(const struct hsp_cfg_field *fields, size_t n,
 void hsp_fields_print(const struct hsp_cfg_field *fields, size_t n, const void *src,
                       const bool *set, bool help, struct hsp_buf *b);
 
+/* The node of the field below @node by either name, NULL when absent. HSP_EPARSE by both. */
+enum hsp_status hsp_field_find(const struct hsp_cfg_field *f, const struct hsp_yaml *node,
+                               const struct hsp_yaml **ret, struct hsp_err *err);
 /* The value of one field as it would stand in a file; and whether it is an absent text or node. */
 void hsp_field_put(const struct hsp_cfg_field *f, const void *src, struct hsp_buf *b);
 bool hsp_field_absent(const struct hsp_cfg_field *f, const void *src);

@@ -123,10 +123,10 @@ static enum hsp_status merge(const struct hsp_layers *l, const struct hsp_cfg_fi
 }
 
 static const char *origin_of(const struct hsp_layers *l, const struct hsp_yaml *map,
-                             const char *key, struct hsp_arena *arena)
+                             const struct hsp_cfg_field *f, struct hsp_arena *arena)
 {
-    const struct hsp_yaml *v = hsp_yaml_get(map, key);
-    if (v == NULL) {
+    const struct hsp_yaml *v = NULL;
+    if (hsp_field_find(f, map, &v, NULL) != HSP_OK || v == NULL) {
         return "default";
     }
     for (size_t i = 0; i < l->n; i++) {
@@ -150,7 +150,7 @@ enum hsp_status hsp_layers_load(const struct hsp_layers *l, const struct hsp_cfg
         st = hsp_fields_load(fields, n, map, arena, dst, NULL, err);
     }
     for (size_t i = 0; st == HSP_OK && ret_origin != NULL && i < n; i++) {
-        ret_origin[i] = origin_of(l, map, fields[i].path, arena);
+        ret_origin[i] = origin_of(l, map, &fields[i], arena);
         st = ret_origin[i] != NULL ? HSP_OK : hsp_err_nomem(err, "a layer of the configuration");
     }
     return st;

@@ -96,6 +96,18 @@ enum hsp_status hsp_yaml_expect(const struct hsp_yaml *node, enum hsp_yaml_kind 
     return node->kind == kind ? HSP_OK : unwanted(node, names[kind], err);
 }
 
+enum hsp_status hsp_yaml_renamed(const struct hsp_yaml *node, const char *key, const char *old,
+                                 const struct hsp_yaml **ret, struct hsp_err *err)
+{
+    const struct hsp_yaml *now = hsp_yaml_get(node, key), *before = hsp_yaml_get(node, old);
+    if (now != NULL && before != NULL) {
+        return hsp_yaml_error(before, err, "the older name of %s, which is given too: delete %s",
+                              key, old);
+    }
+    *ret = now != NULL ? now : before;
+    return HSP_OK;
+}
+
 enum hsp_status hsp_yaml_str(const struct hsp_yaml *node, const char **ret, struct hsp_err *err)
 {
     if (node->kind != HSP_YAML_SCALAR) {

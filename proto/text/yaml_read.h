@@ -11,6 +11,10 @@
 const struct hsp_yaml *hsp_yaml_get(const struct hsp_yaml *node, const char *key);
 /* The same along a dotted path ("train.optimizer.lr"). Keys that contain dots are not reached. */
 const struct hsp_yaml *hsp_yaml_find(const struct hsp_yaml *node, const char *path);
+/* The child by @key, or by @old, the name of the key in older releases; *ret is NULL when both are
+ * absent. HSP_EPARSE when the map has both. */
+enum hsp_status hsp_yaml_renamed(const struct hsp_yaml *node, const char *key, const char *old,
+                                 const struct hsp_yaml **ret, struct hsp_err *err);
 /* Sets "file:line:column: key: message" with HSP_EPARSE (the position of the value). */
 enum hsp_status hsp_yaml_error(const struct hsp_yaml *node, struct hsp_err *err, const char *fmt,
                                ...) __attribute__((format(printf, 3, 4)));

@@ -27,7 +27,7 @@ def body(claim):
     job["checkpoint"] = {"every_steps": 0}
     job["resources"] = {"min": N, "max": N}
     job["recovery"] = {"copies": 2, "every": EVERY}
-    plan = write_plan(claim, {"ranks": N, "zero": 1, "streams": [
+    plan = write_plan(claim, {"ranks": N, "zero": 1, "pipelines": [
         {"sequences": 2, "micro_batches": 1, "stages": [{"layers": layers, "ranks": [r]}]} for r in range(N)]}, "zero")
     for a in [None, *range(N)]:
         for b in range(0 if a is None else a + 1, N):

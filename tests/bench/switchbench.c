@@ -36,8 +36,8 @@ static const char job[] =
     "train: {steps: 60, global_batch: 1, optimizer: {name: adamw, lr: 1e-3}}\n"
     "resources: {min: 1, max: 4}\n";
 
-#define HEAD                                                                                   \
-    "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 1, micro_batches: 1, " \
+#define HEAD                                                                                     \
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 4, pipelines: [{sequences: 1, micro_batches: 1, " \
     "stages: ["
 static const char *const layouts[][2] = {
     {"pipeline", HEAD "{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}, "

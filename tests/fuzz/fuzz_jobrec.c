@@ -17,7 +17,7 @@ static const char job_text[] =
     "checkpoint: {path: /srv/ckpt, every_steps: 0}\n";
 
 static const char plan_text[] =
-    "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nstreams:\n"
+    "apiVersion: hspmd/v1\nkind: plan\nranks: 2\npipelines:\n"
     "  - {sequences: 5, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}\n"
     "  - {sequences: 3, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n";
 

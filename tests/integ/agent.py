@@ -25,7 +25,7 @@ class World(Folder):
         self.listener.settimeout(LIMIT)
         self.config = self.write(
             "w.yaml", "node: alpha\ncoordinator: %s\nstate_dir: %s/state\nkey: ''\nlog_level: debug\n"
-            "leave_timeout: 3s\nkeepers: 1\ndevices: [{speed: 0.5, memory: 64MiB}, {speed: 1, memory: 32MiB}]\n"
+            "leave_timeout: 3s\nreplica_holders: 1\ndevices: [{speed: 0.5, memory: 64MiB}, {speed: 1, memory: 32MiB}]\n"
             % (self.path("d.sock"), self.dir))
 
     def agent(self, log="log", **env):

@@ -38,7 +38,7 @@ annotations: [plans/one.yaml]
 PLAN = """apiVersion: hspmd/v1
 kind: plan
 ranks: 1
-streams: [{sequences: 8, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}]
+pipelines: [{sequences: 8, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}]
 """
 
 

@@ -141,7 +141,7 @@ def stale(claim, c, job, text):
 def layout(claim):
     """On four devices a pipeline beside a tensor group; on two the planner's best."""
     half, whole = {"layers": 2}, {"layers": 4}
-    return write_plan(claim, {"ranks": 4, "streams": [
+    return write_plan(claim, {"ranks": 4, "pipelines": [
         {"sequences": 6, "micro_batches": 3, "stages": [dict(half, ranks=[0]), dict(half, ranks=[1])]},
         {"sequences": 3, "micro_batches": 1, "stages": [dict(whole, ranks=[2, 3], tensor=[1, 1])]}]}, "on4")
 
@@ -165,7 +165,7 @@ def body(claim):
             t * BATCH // batches.n_train < ((t + 1) * BATCH - 1) // batches.n_train for t in range(STEPS)):
         raise Failed("the passes over %d samples end nowhere inside" % batches.n_train)
     with Cluster(claim, detection="1s", heartbeat="200ms", audit=True) as c:
-        c.worker_config = {"keepers": 0}
+        c.worker_config = {"replica_holders": 0}
         names = c.start_workers([0.05, 0.05])
         c.submit(path)
         c.wait_step("place", 2 * EVERY + 3, 60)

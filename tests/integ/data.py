@@ -56,7 +56,7 @@ def body(claim):
     wide = dict(job["model"], layers=48, hidden=4096)
     large = write_job(claim, dict(job, model=wide, resources={"max": 8}), "large", "/proc/self/cwd/text.txt")
     with Places(claim) as c:
-        c.worker_config = {"keepers": 0}
+        c.worker_config = {"replica_holders": 0}
         c.start_workers([0.5, 0.5])
         for path, said in ((nowhere, "hspmdctl: data.path /nonexistent/text is not there on this machine; nodes were not "
                             "asked: one that cannot read it will take no part in the job\n"),

@@ -84,7 +84,7 @@ def replicas_on(claim, job, n):
     """A plan file: data parallel, each of @n ranks has the whole state."""
     streams = [{"sequences": k, "micro_batches": 1, "stages": [{"layers": job["model"]["layers"], "ranks": [r]}]}
                for r, k in enumerate(parts(job["train"]["global_batch"], [1] * n))]
-    return write_plan(claim, {"ranks": n, "streams": streams}, "replicas-on-%d" % n)
+    return write_plan(claim, {"ranks": n, "pipelines": streams}, "replicas-on-%d" % n)
 
 
 def replicas(claim, text, job, reference):

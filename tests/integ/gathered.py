@@ -24,11 +24,11 @@ def annotations(claim):
     all the model on each."""
     deep = stream(6, 4, (2, [0]), (1, [1]))
     deep["stages"][1]["saved"] = "recompute"
-    plans = {"four": {"ranks": 4, "zero": 3, "streams": [deep, stream(3, 1, (3, [2])), stream(3, 3, (3, [3]))]},
-             "three": {"ranks": 3, "zero": 3, "zero_pattern": "interleaved", "streams": [
+    plans = {"four": {"ranks": 4, "zero": 3, "pipelines": [deep, stream(3, 1, (3, [2])), stream(3, 3, (3, [3]))]},
+             "three": {"ranks": 3, "zero": 3, "zero_pattern": "interleaved", "pipelines": [
                  stream(7, 2, (3, [0, 2])), stream(5, 3, (3, [1]))]},
-             "two": {"ranks": 2, "zero": 1, "streams": [stream(6, 2, (3, [0])), stream(6, 2, (3, [1]))]},
-             "one": {"ranks": 1, "streams": [stream(12, 3, (3, [0]))]}}
+             "two": {"ranks": 2, "zero": 1, "pipelines": [stream(6, 2, (3, [0])), stream(6, 2, (3, [1]))]},
+             "one": {"ranks": 1, "pipelines": [stream(12, 3, (3, [0]))]}}
     return [write_plan(claim, plan, name) for name, plan in plans.items()]
 
 

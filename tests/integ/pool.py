@@ -38,7 +38,7 @@ def write_pool(claim, name, n, plans, **more):
     path = os.path.join(claim.dir, name + ".yaml")
     with open(path, "w") as f:
         json.dump({"apiVersion": "hspmd/v1", "kind": "pool", "plans": [
-            {"max_length": l, "plan": dict({"ranks": n, "streams": p}, **more)} for l, p in zip(LENGTHS, plans)]}, f)
+            {"max_length": l, "plan": dict({"ranks": n, "pipelines": p}, **more)} for l, p in zip(LENGTHS, plans)]}, f)
     return path
 
 
@@ -51,7 +51,7 @@ def annotations(claim):
     return [write_pool(claim, "four", 4, [data(4, 1), data(4, 2), pair], zero=1),
             write_pool(claim, "three", 3,
                        [data(3, 1), data(3, 2), [{"sequences": 1, "micro_batches": 2, "stages": [cut]}]]),
-            write_plan(claim, {"ranks": 2, "streams": [{"sequences": 1, "micro_batches": 4, "stages": [
+            write_plan(claim, {"ranks": 2, "pipelines": [{"sequences": 1, "micro_batches": 4, "stages": [
                 {"layers": 1, "ranks": [0]}, {"layers": 2, "ranks": [1]}]}]}, "two")]
 
 

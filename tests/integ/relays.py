@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "clai
 from harness import *  # noqa: E402,F403
 
 FOUR = {"apiVersion": "hspmd/v1", "kind": "plan", "ranks": 4,
-        "streams": [{"sequences": 2, "stages": [{"layers": 2, "ranks": [r]}]} for r in range(4)]}
+        "pipelines": [{"sequences": 2, "stages": [{"layers": 2, "ranks": [r]}]} for r in range(4)]}
 SPEED = 0.2  # steps pass while the switch is prepared, but not all of them
 
 

@@ -89,10 +89,10 @@ def body(claim):
     job["train"].update(steps=STEPS, global_batch=9)
     job["resources"] = {"min": 1, "max": 3}
     # the third rank keeps a box of each half that the other two have: homes of several boxes
-    plans = [write_plan(claim, {"ranks": 3, "zero": 1, "zero_pattern": "interleaved", "streams": [
+    plans = [write_plan(claim, {"ranks": 3, "zero": 1, "zero_pattern": "interleaved", "pipelines": [
         {"sequences": 6, "micro_batches": 2, "stages": [{"layers": 3, "ranks": [0, 1]}]},
         {"sequences": 3, "micro_batches": 2, "stages": [{"layers": 3, "ranks": [2]}]}]}, "tp3"),
-             write_plan(claim, {"ranks": 2, "zero": 1, "streams": [
+             write_plan(claim, {"ranks": 2, "zero": 1, "pipelines": [
                  {"sequences": 5 - r, "micro_batches": 2, "stages": [{"layers": 3, "ranks": [r]}]}
                  for r in range(2)]}, "dp2")]
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")

@@ -16,7 +16,7 @@ from train import JOB, Training
 from wire import LIMIT, ask, check, children, until
 from world import BUILD, main
 
-PLAN = """{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 4, stages: [
+PLAN = """{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 16, micro_batches: 4, stages: [
   {layers: 1, ranks: [0]}, {layers: 1, ranks: [1, 2], tensor: [1, 1]}]}]}
 """
 BOUND = 100000.0  # microseconds: the bound on clocks on one machine, at any load

@@ -43,7 +43,7 @@ class Training:
         for section in ("sizes: [", "homes:", "uses:", "reshards:"):
             check(section in plan, "%s in %s" % (section, plan))
         self.w.write("shown.yaml", plan)
-        self.w.write("one.yaml", "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, stages: "
+        self.w.write("one.yaml", "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 16, stages: "
                      "[{layers: 2, ranks: [0]}]}]}")
         self.w.write("job.json", json.dumps(self.job))
         shown = self.w.path("shown.prog")

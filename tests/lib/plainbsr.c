@@ -102,12 +102,12 @@ enum hsp_status hsp_plain_bsr(const struct hsp_graph *g, const struct hsp_cover 
     "ranks: [12, 13, 14, 15]}]}\n"
 
 static const char c1[] =
-    HEAD "ranks: 32\nstreams:\n" PIPE1
+    HEAD "ranks: 32\npipelines:\n" PIPE1
          "  - {sequences: 32, micro_batches: 32, stages: [{layers: 15, ranks: [16, 17, 18, 19]}, "
          "{layers: 15, ranks: [20, 21, 22, 23]}, {layers: 15, ranks: [24, 25, 26, 27]}, {layers: "
          "15, ranks: [28, 29, 30, 31]}]}\n";
 static const char c2[] =
-    HEAD "ranks: 31\nstreams:\n" PIPE1
+    HEAD "ranks: 31\npipelines:\n" PIPE1
          "  - {sequences: 32, micro_batches: 32, stages: [{layers: 16, ranks: [16, 17, 18, 19]}, "
          "{layers: 16, ranks: [20, 21, 22, 23]}, {layers: 16, ranks: [24, 25, 26, 27]}, {layers: "
          "8, ranks: [28, 29]}, {layers: 4, ranks: [30]}]}\n";

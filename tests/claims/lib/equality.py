@@ -40,7 +40,7 @@ def plans(job):
         ranks = Ranks()
         streams = [{"sequences": n, "micro_batches": min(m, n), "stages": ranks.stages(layers, *p)}
                    for n, m, p in zip(sequences, micro, pipes)]
-        return dict({"ranks": ranks.n}, streams=streams, **more)
+        return dict({"ranks": ranks.n}, pipelines=streams, **more)
 
     one = ([1], [1], [])
     out = {"dp": plan(parts(batch, [2, 1, 1]), (2, 1, 1), one, one, one),

@@ -71,7 +71,7 @@ def train(claim, program, name, device, steps, *more, env=None):
 
 def one_device(claim, job, name, micro_batches=1):
     """A plan for one rank."""
-    return write_plan(claim, {"ranks": 1, "streams": [
+    return write_plan(claim, {"ranks": 1, "pipelines": [
         {"sequences": job["train"]["global_batch"], "micro_batches": micro_batches,
          "stages": [{"layers": job["model"]["layers"], "ranks": [0]}]}]}, name)
 

@@ -33,7 +33,7 @@ def own_job():
 def four(claim, job):
     """A plan for all four: two streams, each layer of which two ranks have together."""
     batch, layers = job["train"]["global_batch"], job["model"]["layers"]
-    return write_plan(claim, {"ranks": 4, "streams": [
+    return write_plan(claim, {"ranks": 4, "pipelines": [
         {"sequences": n, "micro_batches": 1, "stages": [{"layers": layers, "ranks": r, "tensor": [1, 1]}]}
         for n, r in ((batch // 2, [0, 1]), (batch - batch // 2, [2, 3]))]}, "four")
 

@@ -168,7 +168,7 @@ def random_plan(rnd, job, n_ranks=None, has=HAS):
     for k, sequences in zip(compose(rnd, n_ranks, n), compose(rnd, batch, n)):
         streams.append(stream(rnd, job, ranks[at:at + k], sequences, has))
         at += k
-    out = {"ranks": n_ranks, "streams": streams}
+    out = {"ranks": n_ranks, "pipelines": streams}
     zero = rnd.choice([0, 1] + ([3] if "zero3" in has else []))
     if zero:
         out["zero"] = zero
@@ -186,16 +186,16 @@ def groups_of(s):
 def traits(job, plan):
     """The features of a plan, by name: for the figures, so that a claim shows the features
     drawn."""
-    stages = [s for x in plan["streams"] for s in x["stages"]]
+    stages = [s for x in plan["pipelines"] for s in x["stages"]]
     cut = [g for s in stages for g in groups_of(s) if len(g["ranks"]) > 1]
     weights = [w for g in cut for w in g.get("tensor", [])] + [w for s in stages for w in s.get("shares", [])]
-    depths = {len(x["stages"]) for x in plan["streams"]}
+    depths = {len(x["stages"]) for x in plan["pipelines"]}
     found = {
-        "streams": len(plan["streams"]) > 1, "depths": len(depths) > 1,
+        "streams": len(plan["pipelines"]) > 1, "depths": len(depths) > 1,
         "pipelines": max(depths) > 1, "tensor": bool(cut),
         "uneven": any(len(set(g.get("tensor", [1]))) > 1 for g in cut), "empty": 0 in weights,
         "layerless": any(s["layers"] == 0 for s in stages), "homes": "parameters" in plan,
-        "micro": any(x["sequences"] % x["micro_batches"] for x in plan["streams"]),
+        "micro": any(x["sequences"] % x["micro_batches"] for x in plan["pipelines"]),
         "vocabulary": job["model"].get("vocab_parallel") == "on", "tied": job["model"].get("tied_head", False),
         "dropout": job["model"].get("dropout", 0) > 0, "packed": "packing" in job["data"],
         "sgd": job["train"]["optimizer"]["name"] == "sgd",
@@ -203,7 +203,7 @@ def traits(job, plan):
         "split_sequence": any(s.get("split") == "sequence" for s in stages),
         "split_batch": any(s.get("split") == "batch" for s in stages), "interleaved_homes": "zero_pattern" in plan,
     }
-    for x in plan["streams"]:
+    for x in plan["pipelines"]:
         found[x["schedule"]] = True
     for s in stages:
         found[s.get("saved", "keep")] = True
@@ -225,7 +225,7 @@ def count_traits(cases):
 def renumber(plan):
     """The ranks of a plan that lost some, from 0 on in their order; home rules that name lost ones
     go."""
-    stages = [s for x in plan["streams"] for s in x["stages"]]
+    stages = [s for x in plan["pipelines"] for s in x["stages"]]
     lists = [g["ranks"] for s in stages for g in groups_of(s)]
     new = {r: i for i, r in enumerate(sorted(r for ranks in lists for r in ranks))}
     for ranks in lists:
@@ -253,39 +253,39 @@ def plain(x):
 
 def smaller_streams(job, plan):
     """Fewer streams, stages, micro-batches, plainer schedules."""
-    for i, x in enumerate(plan["streams"]):
-        for k in range(len(plan["streams"]) if len(plan["streams"]) > 1 else 0):
+    for i, x in enumerate(plan["pipelines"]):
+        for k in range(len(plan["pipelines"]) if len(plan["pipelines"]) > 1 else 0):
             if k != i:
                 p = clone(plan)
-                p["streams"][k]["sequences"] += p["streams"][i]["sequences"]
-                del p["streams"][i]
+                p["pipelines"][k]["sequences"] += p["pipelines"][i]["sequences"]
+                del p["pipelines"][i]
                 yield job, renumber(p)
                 break
         if x.get("chunks"):
             p = clone(plan)
-            plain(p["streams"][i])
+            plain(p["pipelines"][i])
             yield job, renumber(p)
         for k in range(len(x["stages"]) - 1 if not x.get("chunks") else 0):
             for keep, drop in ((k, k + 1), (k + 1, k)):
                 p = clone(plan)
-                stages = p["streams"][i]["stages"]
+                stages = p["pipelines"][i]["stages"]
                 stages[keep]["layers"] += stages[drop]["layers"]
                 del stages[drop]
                 yield job, renumber(p)
         for key, value in (("micro_batches", 1), ("micro_batches", x["micro_batches"] - 1), ("schedule", "1f1b")):
             if x[key] != value and value and not (key == "schedule" and x.get("chunks")):
                 p = clone(plan)
-                p["streams"][i][key] = value
+                p["pipelines"][i][key] = value
                 yield job, p
 
 
 def smaller_stages(job, plan):
     """Fewer members of a stage, no groups, even shares, nothing special saved."""
-    for i, x in enumerate(plan["streams"]):
+    for i, x in enumerate(plan["pipelines"]):
         for k, s in enumerate(x["stages"]):
             for g in range(len(s.get("groups", []))):
                 p = clone(plan)
-                t = p["streams"][i]["stages"][k]
+                t = p["pipelines"][i]["stages"][k]
                 del t["groups"][g], t["shares"][g]
                 if len(t["groups"]) == 1:
                     only = t.pop("groups")[0]
@@ -297,7 +297,7 @@ def smaller_stages(job, plan):
             for g, group in enumerate(groups_of(s)):
                 for r in range(len(group["ranks"]) if len(group["ranks"]) > 1 else 0):
                     p = clone(plan)
-                    t = groups_of(p["streams"][i]["stages"][k])[g]
+                    t = groups_of(p["pipelines"][i]["stages"][k])[g]
                     del t["ranks"][r]
                     if "tensor" in t:
                         del t["tensor"][r]
@@ -306,12 +306,12 @@ def smaller_stages(job, plan):
                     yield job, renumber(p)
                 if "tensor" in group and set(group["tensor"]) != {1}:
                     p = clone(plan)
-                    groups_of(p["streams"][i]["stages"][k])[g]["tensor"] = [1] * len(group["ranks"])
+                    groups_of(p["pipelines"][i]["stages"][k])[g]["tensor"] = [1] * len(group["ranks"])
                     yield job, p
             for key in ("saved", "sequence_parallel"):
                 if key in s:
                     p = clone(plan)
-                    del p["streams"][i]["stages"][k][key]
+                    del p["pipelines"][i]["stages"][k][key]
                     yield job, p
 
 
@@ -320,17 +320,17 @@ def smaller_jobs(job, plan):
     if job["model"]["layers"] > 1:
         p, j = clone(plan), clone(job)
         j["model"]["layers"] -= 1
-        for x in p["streams"]:
+        for x in p["pipelines"]:
             s = max(x["stages"], key=layers_of)
             if isinstance(s["layers"], list):
                 s["layers"][s["layers"].index(max(s["layers"]))] -= 1
             else:
                 s["layers"] -= 1
         yield j, p
-    for i, x in enumerate(plan["streams"]):
+    for i, x in enumerate(plan["pipelines"]):
         if x["sequences"] > x["micro_batches"]:
             p, j = clone(plan), clone(job)
-            p["streams"][i]["sequences"] -= 1
+            p["pipelines"][i]["sequences"] -= 1
             j["train"]["global_batch"] -= 1
             yield j, p
     for section, keys in (("model", ("dropout", "vocab_parallel", "tied_head")), ("data", ("packing",)),

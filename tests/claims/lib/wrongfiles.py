@@ -68,14 +68,14 @@ def jobs(claim, c, job):
 
 def plans(claim, c, job):
     """Plans by hand and descriptions of clusters."""
-    good = {"apiVersion": "hspmd/v1", "kind": "plan", "ranks": 1, "streams": [
+    good = {"apiVersion": "hspmd/v1", "kind": "plan", "ranks": 1, "pipelines": [
         {"sequences": job["train"]["global_batch"], "micro_batches": 1,
          "stages": [{"layers": job["model"]["layers"], "ranks": [0]}]}]}
     plan, path = os.path.join(claim.dir, "wrong.plan.yaml"), os.path.join(claim.dir, "wrong.yaml")
-    wrong = [dict(good, ranks=0), dict(good, ranks=10**9), dict(good, streams=[]), dict(good, kind="cluster"),
-             dict(good, streams=[dict(good["streams"][0], sequences=0)]),
-             dict(good, streams=[dict(good["streams"][0], stages=[{"layers": 99, "ranks": [0]}])]),
-             dict(good, streams=[dict(good["streams"][0], stages=[{"layers": job["model"]["layers"], "ranks": [7]}])])]
+    wrong = [dict(good, ranks=0), dict(good, ranks=10**9), dict(good, pipelines=[]), dict(good, kind="cluster"),
+             dict(good, pipelines=[dict(good["pipelines"][0], sequences=0)]),
+             dict(good, pipelines=[dict(good["pipelines"][0], stages=[{"layers": 99, "ranks": [0]}])]),
+             dict(good, pipelines=[dict(good["pipelines"][0], stages=[{"layers": job["model"]["layers"], "ranks": [7]}])])]
     with open(path, "w") as f:
         json.dump(dict(job, annotations=[plan]), f)
     for p in wrong:

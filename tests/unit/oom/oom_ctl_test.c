@@ -57,7 +57,7 @@ static const char suspended_doc[] =
     "{\"jobs\":[{\"name\":\"s\",\"state\":\"suspended\",\"reason\":\"at step 3\"}],"
     "\"nodes\":[]}";
 static const char plan_text[] =
-    "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 12, micro_batches: 3, "
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 12, micro_batches: 3, "
     "stages: [{layers: 2, ranks: [0]}]}]}";
 static const char job_text[] =
     "apiVersion: hspmd/v1\nname: j\n"
@@ -65,7 +65,7 @@ static const char job_text[] =
     "data: {path: /tmp/x}\nannotations: [one.yaml]\n"
     "train: {steps: 2, global_batch: 12, optimizer: {name: adamw, lr: 1e-3}}\n";
 static const char plan_doc[] =
-    "{\"plan_yaml\":\"{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 12, "
+    "{\"plan_yaml\":\"{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 12, "
     "micro_batches: 3, stages: [{layers: 2, ranks: "
     "[0]}]}]}\",\"job\":\"j\",\"why\":\"because\",\"source\":\"planner\",\"zero\":0,\"streams\":1,"
     "\"step_seconds\":0.1,\"folder_bytes\":1,\"node_folder_bytes_max\":1,\"durability\":\"copies "
@@ -202,7 +202,7 @@ static int setup(void **state)
     put(r, "job.yaml", job_text, 0600);
     put(r, "one.yaml", plan_text, 0600);
     put(r, "chunks.yaml",
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 1, schedule: "
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 1, schedule: "
         "interleaved, chunks: 2, stages: [{layers: [1, 1], ranks: [0]}]}]}",
         0600);
     put(r, "c.yaml",

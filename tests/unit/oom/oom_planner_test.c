@@ -153,7 +153,7 @@ static const char cluster_text[] =
     "  - {name: b, uplink: {latency_us: 200, gbit_per_s: 1}, devices: [{count: 2}]}\n"
     "links: {cross_node: {latency_us: 100, gbit_per_s: 8}}\n";
 static const char plan_text[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 2\n"
-                                "streams: [{sequences: 12, micro_batches: 3, "
+                                "pipelines: [{sequences: 12, micro_batches: 3, "
                                 "stages: [{layers: 2, ranks: [0]}, {layers: 1, ranks: [1]}]}]\n"
                                 "parameters: [{name: \"*.bias\", home: {dup: [0, 1]}}]\n";
 

@@ -228,19 +228,19 @@ static void plans_are_compiled_whole_or_not(void **state)
     struct hsp_err err = {0};
     assert_ok(hsp_graph_build(&s, &g, &err), &err);
     static const char recompute[] =
-        HSP_PLAN_HEAD "ranks: 3\nzero: 1\nzero_pattern: interleaved\nbucket: 4000\nstreams:\n"
+        HSP_PLAN_HEAD "ranks: 3\nzero: 1\nzero_pattern: interleaved\nbucket: 4000\npipelines:\n"
                       "  - {sequences: 5, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], "
                       "tensor: [2, 1], saved: recompute}]}\n"
                       "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";
     static const char ring[] = HSP_PLAN_HEAD
-        "ranks: 4\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, "
+        "ranks: 4\npipelines: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, "
         "split: sequence, shares: [2, 1, 1], balance: work, groups: [{ranks: [0, 1]}, "
         "{ranks: [2]}, {ranks: [3]}], saved: recompute}]}]\n";
     static const char offload[] = HSP_PLAN_HEAD
-        "ranks: 2\nstreams: [{sequences: 7, micro_batches: 3, schedule: zero_bubble, stages: "
+        "ranks: 2\npipelines: [{sequences: 7, micro_batches: 3, schedule: zero_bubble, stages: "
         "[{layers: 1, ranks: [0], saved: offload}, {layers: 1, ranks: [1], saved: offload}]}]\n";
     static const char gather[] = HSP_PLAN_HEAD
-        "ranks: 3\nzero: 3\nstreams:\n"
+        "ranks: 3\nzero: 3\npipelines:\n"
         "  - {sequences: 5, micro_batches: 2, schedule: zero_bubble, stages: [{layers: "
         "2, ranks: [0, 1], tensor: [2, 1]}]}\n"
         "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";
@@ -386,11 +386,12 @@ static void pools_are_compiled_whole_or_not(void **state)
     struct hsp_err err = {0};
     assert_ok(hsp_graph_build(&s, &g, &err), &err);
     struct work w = work_of(
-        g, "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
-           "  - {max_length: 2, plan: {ranks: 2, streams: [{sequences: 4, stages: [{layers: 2, "
-           "ranks: [0]}]}, {sequences: 3, stages: [{layers: 2, ranks: [1]}]}]}}\n"
-           "  - {max_length: 4, plan: {ranks: 2, zero: 1, streams: [{sequences: 7, micro_batches: "
-           "7, stages: [{layers: 1, ranks: [1]}, {layers: 1, ranks: [0]}]}]}}\n");
+        g,
+        "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
+        "  - {max_length: 2, plan: {ranks: 2, pipelines: [{sequences: 4, stages: [{layers: 2, "
+        "ranks: [0]}]}, {sequences: 3, stages: [{layers: 2, ranks: [1]}]}]}}\n"
+        "  - {max_length: 4, plan: {ranks: 2, zero: 1, pipelines: [{sequences: 7, micro_batches: "
+        "7, stages: [{layers: 1, ranks: [1]}, {layers: 1, ranks: [0]}]}]}}\n");
     w.t.data.samples = HSP_SAMPLES_DOCUMENTS;
     w.t.data.longest = w.t.data.sequence;
     w.t.data.packing = HSP_PACKING_END;

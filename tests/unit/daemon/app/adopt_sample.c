@@ -13,7 +13,7 @@
 
 #define CAP      ((size_t)64 << 20)
 #define ROWS     16u
-#define PLAN     "apiVersion: hspmd/v1\nkind: plan\nranks: %u\nstreams:\n  - "
+#define PLAN     "apiVersion: hspmd/v1\nkind: plan\nranks: %u\npipelines:\n  - "
 #define ONE_RANK "{sequences: 8, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}\n"
 #define TWO_RANKS                                                           \
     "{sequences: 5, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}\n" \

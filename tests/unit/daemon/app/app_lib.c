@@ -10,19 +10,19 @@
 #define HEAD "apiVersion: hspmd/v1\nkind: plan\n"
 
 const char app_one[] = HEAD
-    "ranks: 1\nstreams: [{sequences: 8, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}]\n";
+    "ranks: 1\npipelines: [{sequences: 8, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}]\n";
 const char app_dp2[] =
-    HEAD "ranks: 2\nstreams:\n"
+    HEAD "ranks: 2\npipelines:\n"
          "  - {sequences: 5, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}\n"
          "  - {sequences: 3, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n";
 const char app_pipe2[] =
-    HEAD "ranks: 2\nstreams: [{sequences: 8, micro_batches: 2, stages: [{layers: 1, ranks: [0]}, "
+    HEAD "ranks: 2\npipelines: [{sequences: 8, micro_batches: 2, stages: [{layers: 1, ranks: [0]}, "
          "{layers: 1, ranks: [1]}]}]\n";
-const char app_tp2[] =
-    HEAD "ranks: 2\nstreams: [{sequences: 8, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], "
-         "tensor: [3, 1]}]}]\n";
+const char app_tp2[] = HEAD
+    "ranks: 2\npipelines: [{sequences: 8, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], "
+    "tensor: [3, 1]}]}]\n";
 const char app_zero3[] =
-    HEAD "ranks: 3\nzero: 1\nstreams:\n"
+    HEAD "ranks: 3\nzero: 1\npipelines:\n"
          "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}\n"
          "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
          "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";

@@ -227,7 +227,7 @@ static void test_announced_bytes_are_those_of_segments(void **state)
         "data: {path: /srv/text}\n"
         "train: {steps: 4, global_batch: 8, optimizer: {name: adamw, lr: 1e-3}}\n"
         "checkpoint: {path: /srv/ckpt, every_steps: 0}\n";
-    static const char tp2pp2[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nstreams: "
+    static const char tp2pp2[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 4\npipelines: "
                                  "[{sequences: 8, micro_batches: 2, stages: "
                                  "[{layers: 1, ranks: [0, 1], tensor: [1, 1]}, {layers: 1, ranks: "
                                  "[2, 3], tensor: [3, 1]}]}]\n";
@@ -416,7 +416,7 @@ static void test_packages_gather_at_the_writers(void **state)
 {
     (void)state;
     static const char plan[] =
-        "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\nstreams:\n"
+        "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\npipelines:\n"
         "- {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}\n"
         "- {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
         "- {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n"
@@ -463,7 +463,7 @@ static void test_packages_of_equal_copies(void **state)
 {
     (void)state;
     static const char plan[] =
-        "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nstreams:\n"
+        "apiVersion: hspmd/v1\nkind: plan\nranks: 3\npipelines:\n"
         "- {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}\n"
         "- {sequences: 2, micro_batches: 1, stages: [{layers: 1, ranks: [1]}, {layers: 1, ranks: "
         "[2]}]}\n";

@@ -29,7 +29,7 @@ static void test_what_is_wrong_is_named(void **state)
 {
     (void)state;
     const struct hsp_m_file wrong = {"a.yaml",
-                                     "apiVersion: hspmd/v1\nkind: plan\nranks: 1\nstreams: "
+                                     "apiVersion: hspmd/v1\nkind: plan\nranks: 1\npipelines: "
                                      "[{sequences: 8, micro_batches: 2, stages: [{layers: 3, "
                                      "ranks: [0]}]}]\n"};
     refuse("text", "/c", "", 0, NULL, HSP_EPARSE,
@@ -40,7 +40,7 @@ static void test_what_is_wrong_is_named(void **state)
     refuse("/t", "/c", "annotations: [a.yaml]\n", 0, NULL, HSP_EPARSE,
            "job.yaml: annotations: a.yaml was not sent along");
     const struct hsp_m_file home = {"a.yaml",
-                                    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\nstreams: "
+                                    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\npipelines: "
                                     "[{sequences: 8, stages: [{layers: 2, ranks: [0]}]}]\n"
                                     "parameters: [{name: \"wpe*\", home: 1}]\n"};
     refuse("/t", "/c", "annotations: [a.yaml]\n", 1, &home, HSP_EINVAL,
@@ -61,7 +61,7 @@ static void test_a_stored_job_is_not_judged_again(void **state)
     (void)state;
     struct hsp_err err = {0};
     const struct hsp_m_file home = {"a.yaml",
-                                    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\nstreams: "
+                                    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\npipelines: "
                                     "[{sequences: 8, stages: [{layers: 2, ranks: [0]}]}]\n"
                                     "parameters: [{name: \"wpe*\", home: 0}]\n"};
     struct hsp_job_rec *j = app_job("annotations: [a.yaml]\n", 1, &home), *back = NULL;

@@ -735,7 +735,7 @@ static void test_the_running_plan_lies_in_its_state_folders(void **state)
 }
 
 #define DP2                                                                     \
-    "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nstreams:\n"                    \
+    "apiVersion: hspmd/v1\nkind: plan\nranks: 2\npipelines:\n"                  \
     "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}\n" \
     "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [1]}]}\n"
 

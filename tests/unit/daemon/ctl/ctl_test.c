@@ -91,7 +91,7 @@ static const char cluster[] = "apiVersion: hspmd/v1\nkind: cluster\n"
                               "b, devices: [{speed: 1e-2}]}]\n";
 
 static const char two[] =
-    "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 12, micro_batches: 3, "
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 12, micro_batches: 3, "
     "stages: [{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}]}]}";
 
 static void help_comes_from_the_table(void **state)
@@ -457,7 +457,7 @@ static void a_plan_is_the_one_that_runs_or_another(void **state)
 }
 
 static const char chunked[] =
-    "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nstreams: [{sequences: 1, micro_batches: 3, "
+    "apiVersion: hspmd/v1\nkind: plan\nranks: 2\npipelines: [{sequences: 1, micro_batches: 3, "
     "schedule: interleaved, chunks: 2, stages: [{layers: [0, 1], ranks: [0]}, {layers: [1, 0], "
     "ranks: [1]}]}]\n";
 
@@ -494,10 +494,10 @@ static void chunks_of_a_plan_are_told(void **state)
 
 static const char pooled[] =
     "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
-    "  - {max_length: 16, plan: {ranks: 2, streams: [{sequences: 1, micro_batches: 1, stages: "
+    "  - {max_length: 16, plan: {ranks: 2, pipelines: [{sequences: 1, micro_batches: 1, stages: "
     "[{layers: 2, ranks: [0]}]}, {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: "
     "[1]}]}]}}\n"
-    "  - {max_length: 64, plan: {ranks: 2, streams: [{sequences: 1, micro_batches: 3, stages: "
+    "  - {max_length: 64, plan: {ranks: 2, pipelines: [{sequences: 1, micro_batches: 3, stages: "
     "[{layers: 2, ranks: [0, 1]}]}]}}\n";
 
 /* A pool is another one when any of its plans is; its programs are shown for each length. */
@@ -614,7 +614,8 @@ static void a_given_plan_is_shown_or_refused(void **state)
     char with[512];
     put(r, "job.yaml", job);
     put(r, "ends.yaml",
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 12, stages: [{layers: "
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 12, stages: "
+        "[{layers: "
         "0, ranks: [0]}, {layers: 2, ranks: [1]}, {layers: 0, ranks: [2]}]}]}");
     RUN(r, "plan", "@job.yaml", "--plan", "@ends.yaml");
     assert_int_equal(r->rc, HSP_EXIT_OK);
@@ -658,7 +659,7 @@ static void verify_takes_jobs_and_plans(void **state)
     assert_int_equal(r->rc, HSP_EXIT_OK);
     assert_non_null(strstr(r->msg, "the same templates at small extents: hidden "));
     put(r, "groups.yaml",
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 5, micro_batches: 2, "
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 5, micro_batches: 2, "
         "stages: "
         "[{layers: 1, ranks: [0, 1], tensor: [13, 1]}, {layers: 2, ranks: [2]}]}]}");
     RUN(r, "verify", "@groups.yaml");
@@ -680,7 +681,7 @@ static void verify_refuses_what_it_cannot_read(void **state)
     assert_int_equal(r->rc, HSP_EXIT_USAGE);
     put(r, "named.yaml",
         "{apiVersion: hspmd/v1, kind: plan, ranks: 1, parameters: [{name: wte.weight, home: 0}], "
-        "streams: [{sequences: 2, micro_batches: 1, stages: [{layers: 1, ranks: [0]}]}]}");
+        "pipelines: [{sequences: 2, micro_batches: 1, stages: [{layers: 1, ranks: [0]}]}]}");
     RUN(r, "verify", "@named.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     assert_non_null(strstr(r->msg, "give its job"));
@@ -692,7 +693,7 @@ static void verify_refuses_what_it_cannot_read(void **state)
     RUN(r, "verify", "@none.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     put(r, "misfit.yaml",
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 2, micro_batches: 1, "
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 2, micro_batches: 1, "
         "stages: "
         "[{layers: 1, ranks: [0]}]}]}");
     assert_int_equal(setenv("PATH", r->dir, 1), 0);
@@ -724,7 +725,7 @@ static void bad_files_are_configuration_errors(void **state)
     assert_non_null(strstr(r->msg, "bad.yaml:2:1: unknown key \"nam\", did you mean \"name\"?\n"));
     put(r, "job.yaml", job);
     put(r, "wrong.yaml",
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 12, "
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 12, "
         "micro_batches: 1, stages: [{layers: 3, ranks: [0]}]}]}");
     RUN(r, "compile", "@job.yaml", "-o", "@f", "--plan", "@wrong.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
@@ -750,10 +751,10 @@ static void bad_files_are_configuration_errors(void **state)
     assert_non_null(strstr(r->msg, "largest worker offers 1.0 MiB"));
 }
 
-static const char dp2[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 6, "
+static const char dp2[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 6, "
                           "stages: [{layers: 2, ranks: [0]}]}, {sequences: 6, stages: [{layers: 2, "
                           "ranks: [1]}]}]}";
-static const char pp3[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 6, "
+static const char pp3[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 6, "
                           "stages: [{layers: 2, ranks: [0]}]}, {sequences: 6, stages: [{layers: 1, "
                           "ranks: [1]}, {layers: 1, ranks: [2]}]}]}";
 

@@ -50,14 +50,15 @@ static struct hsp_plan *parse(const char *text, struct hsp_arena *arena)
 }
 
 static const char *const plans[] = {
-    HEAD "ranks: 1\nstreams: [{sequences: 8, stages: [{layers: 2, ranks: [0]}]}]",
-    HEAD "ranks: 4\nzero: 1\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0, 1], tensor: "
-         "[2, 1]}]}, {sequences: 4, stages: [{layers: 1, ranks: [2]}, {layers: 1, ranks: [3]}]}]",
-    HEAD "ranks: 3\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}, {sequences: 4, "
+    HEAD "ranks: 1\npipelines: [{sequences: 8, stages: [{layers: 2, ranks: [0]}]}]",
+    HEAD
+    "ranks: 4\nzero: 1\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [0, 1], tensor: "
+    "[2, 1]}]}, {sequences: 4, stages: [{layers: 1, ranks: [2]}, {layers: 1, ranks: [3]}]}]",
+    HEAD "ranks: 3\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}, {sequences: 4, "
          "stages: [{layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}]}]",
-    HEAD "ranks: 5\nzero: 1\nstreams: [{sequences: 5, stages: [{layers: 2, ranks: [0, 1, 2]}]}, "
+    HEAD "ranks: 5\nzero: 1\npipelines: [{sequences: 5, stages: [{layers: 2, ranks: [0, 1, 2]}]}, "
          "{sequences: 3, stages: [{layers: 2, ranks: [4, 3], tensor: [1, 3]}]}]",
-    HEAD "ranks: 4\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}, {sequences: 2, "
+    HEAD "ranks: 4\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}, {sequences: 2, "
          "stages: [{layers: 2, ranks: [1, 2], tensor: [2, 1]}]}, {sequences: 2, stages: [{layers: "
          "2, ranks: [3]}]}]",
 };

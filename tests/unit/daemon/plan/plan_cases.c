@@ -7,71 +7,71 @@
 
 const char *const hsp_plan_cases[] = {
     HSP_PLAN_HEAD
-    "ranks: 1\nstreams: [{sequences: 7, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}]",
+    "ranks: 1\npipelines: [{sequences: 7, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 1\nstreams: [{sequences: 7, micro_batches: 3, stages: [{layers: 2, ranks: [0]}]}]",
-    HSP_PLAN_HEAD "ranks: 3\nstreams:\n"
+    "ranks: 1\npipelines: [{sequences: 7, micro_batches: 3, stages: [{layers: 2, ranks: [0]}]}]",
+    HSP_PLAN_HEAD "ranks: 3\npipelines:\n"
                   "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}\n"
                   "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
                   "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n",
-    HSP_PLAN_HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 2, "
+    HSP_PLAN_HEAD "ranks: 2\npipelines: [{sequences: 7, micro_batches: 2, "
                   "stages: [{layers: 2, ranks: [0, 1], tensor: [2, 1]}]}]",
-    HSP_PLAN_HEAD "ranks: 3\nstreams: [{sequences: 7, micro_batches: 2, "
+    HSP_PLAN_HEAD "ranks: 3\npipelines: [{sequences: 7, micro_batches: 2, "
                   "stages: [{layers: 2, ranks: [2, 0, 1], tensor: [1, 0, 2]}]}]",
-    HSP_PLAN_HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 3, "
+    HSP_PLAN_HEAD "ranks: 2\npipelines: [{sequences: 7, micro_batches: 3, "
                   "stages: [{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}]}]",
-    HSP_PLAN_HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 3, schedule: gpipe, "
+    HSP_PLAN_HEAD "ranks: 2\npipelines: [{sequences: 7, micro_batches: 3, schedule: gpipe, "
                   "stages: [{layers: 1, ranks: [1]}, {layers: 1, ranks: [0]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 4\nstreams: [{sequences: 7, micro_batches: 5, stages: [{layers: 0, ranks: [0]}, "
+    "ranks: 4\npipelines: [{sequences: 7, micro_batches: 5, stages: [{layers: 0, ranks: [0]}, "
     "{layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}, {layers: 0, ranks: [3]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 6\nstreams:\n"
+    "ranks: 6\npipelines:\n"
     "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, ranks: [0, 1], tensor: [2, 1]},"
     " {layers: 1, ranks: [2]}]}\n"
     "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3, 4, 5]}]}\n",
-    HSP_PLAN_HEAD "ranks: 3\nzero: 1\nstreams:\n"
+    HSP_PLAN_HEAD "ranks: 3\nzero: 1\npipelines:\n"
                   "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0]}]}\n"
                   "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
                   "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n",
     HSP_PLAN_HEAD
-    "ranks: 6\nzero: 1\nstreams:\n"
+    "ranks: 6\nzero: 1\npipelines:\n"
     "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, ranks: [0, 1], tensor: [2, 1]},"
     " {layers: 1, ranks: [2]}]}\n"
     "  - {sequences: 3, micro_batches: 2, stages: [{layers: 1, ranks: [3, 4], tensor: [1, 2]},"
     " {layers: 1, ranks: [5]}]}\n",
-    HSP_PLAN_HEAD "ranks: 1\nstreams: [{sequences: 7, micro_batches: 3, schedule: zero_bubble, "
+    HSP_PLAN_HEAD "ranks: 1\npipelines: [{sequences: 7, micro_batches: 3, schedule: zero_bubble, "
                   "stages: [{layers: 2, ranks: [0]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 4\nstreams: [{sequences: 7, micro_batches: 6, schedule: zero_bubble, "
+    "ranks: 4\npipelines: [{sequences: 7, micro_batches: 6, schedule: zero_bubble, "
     "stages: [{layers: 0, ranks: [0]}, {layers: 1, ranks: [1], saved: recompute}, {layers: 1, "
     "ranks: [2]}, {layers: 0, ranks: [3]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 6\nzero: 1\nstreams:\n"
+    "ranks: 6\nzero: 1\npipelines:\n"
     "  - {sequences: 4, micro_batches: 4, schedule: zero_bubble, stages: [{layers: 1, ranks: "
     "[0, 1], tensor: [2, 1], saved: recompute}, {layers: 1, ranks: [2, 5]}]}\n"
     "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3, 4]}]}\n",
     HSP_PLAN_HEAD
-    "ranks: 1\nstreams: [{sequences: 7, micro_batches: 3, schedule: interleaved, chunks: 2, "
+    "ranks: 1\npipelines: [{sequences: 7, micro_batches: 3, schedule: interleaved, chunks: 2, "
     "stages: [{layers: [1, 1], ranks: [0]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 2\nstreams: [{sequences: 7, micro_batches: 5, schedule: interleaved, chunks: 2, "
+    "ranks: 2\npipelines: [{sequences: 7, micro_batches: 5, schedule: interleaved, chunks: 2, "
     "stages: [{layers: [0, 1], ranks: [1]}, {layers: [1, 0], ranks: [0]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 7\nzero: 1\nstreams:\n"
+    "ranks: 7\nzero: 1\npipelines:\n"
     "  - {sequences: 4, micro_batches: 4, schedule: interleaved, chunks: 2, stages: [{layers: "
     "[0, 1], ranks: [0, 1], tensor: [2, 1], saved: recompute}, {layers: [1, 0], ranks: [2, 6]}]}\n"
     "  - {sequences: 3, micro_batches: 3, schedule: zero_bubble, stages: [{layers: 1, ranks: "
     "[3, 4], tensor: [1, 2]}, {layers: 1, ranks: [5]}]}\n",
     /* homes of several boxes: rank 5 has one in each of the cells that others cut */
     HSP_PLAN_HEAD
-    "ranks: 6\nzero: 1\nzero_pattern: interleaved\nstreams:\n"
+    "ranks: 6\nzero: 1\nzero_pattern: interleaved\npipelines:\n"
     "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, ranks: [0, 1], tensor: [2, 1]},"
     " {layers: 1, ranks: [2]}]}\n"
     "  - {sequences: 3, micro_batches: 2, stages: [{layers: 1, ranks: [5]},"
     " {layers: 1, ranks: [3, 4], tensor: [1, 2]}]}\n",
     HSP_PLAN_HEAD
-    "ranks: 4\nstreams:\n"
+    "ranks: 4\npipelines:\n"
     "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1]}]}\n"
     "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n"
     "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [3]}]}\n"
@@ -79,20 +79,20 @@ const char *const hsp_plan_cases[] = {
     "  - {name: \"*.weight\", home: {split: 0, pattern: interleaved, shares: [2, 1], of: "
     "[{split: 0, shares: [1, 1], of: [0, 1]}, {dup: [2, 3]}]}}\n",
     /* offload, under every schedule */
-    HSP_PLAN_HEAD "ranks: 1\nstreams: [{sequences: 7, micro_batches: 3, "
+    HSP_PLAN_HEAD "ranks: 1\npipelines: [{sequences: 7, micro_batches: 3, "
                   "stages: [{layers: 2, ranks: [0], saved: offload}]}]",
     HSP_PLAN_HEAD
-    "ranks: 5\nzero: 1\nstreams: [{sequences: 7, micro_batches: 5, stages: [{layers: 1, ranks: "
+    "ranks: 5\nzero: 1\npipelines: [{sequences: 7, micro_batches: 5, stages: [{layers: 1, ranks: "
     "[0, 1], tensor: [2, 1], saved: offload}, {layers: 1, ranks: [2], saved: recompute}, {layers: "
     "0, ranks: [3, 4], saved: offload}]}]",
-    HSP_PLAN_HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 4, schedule: gpipe, stages: "
+    HSP_PLAN_HEAD "ranks: 2\npipelines: [{sequences: 7, micro_batches: 4, schedule: gpipe, stages: "
                   "[{layers: 1, ranks: [1], saved: offload}, {layers: 1, ranks: [0]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 4\nstreams: [{sequences: 7, micro_batches: 6, schedule: zero_bubble, "
+    "ranks: 4\npipelines: [{sequences: 7, micro_batches: 6, schedule: zero_bubble, "
     "stages: [{layers: 0, ranks: [0], saved: offload}, {layers: 1, ranks: [1], saved: offload}, "
     "{layers: 1, ranks: [2], saved: offload}, {layers: 0, ranks: [3]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 5\nzero: 1\nstreams:\n"
+    "ranks: 5\nzero: 1\npipelines:\n"
     "  - {sequences: 4, micro_batches: 4, schedule: interleaved, chunks: 2, stages: [{layers: "
     "[0, 1], ranks: [0, 1], tensor: [1, 2], saved: offload}, {layers: [1, 0], ranks: [2]}]}\n"
     "  - {sequences: 3, micro_batches: 3, schedule: interleaved, chunks: 2, stages: [{layers: "
@@ -103,59 +103,60 @@ const size_t hsp_n_plan_cases = sizeof hsp_plan_cases / sizeof hsp_plan_cases[0]
 
 const char *const hsp_group_cases[] = {
     /* sequence split, evenly, unevenly, with an empty group */
-    HSP_PLAN_HEAD "ranks: 2\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, "
+    HSP_PLAN_HEAD "ranks: 2\npipelines: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, "
                   "split: sequence, groups: [{ranks: [0]}, {ranks: [1]}]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 3\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, "
+    "ranks: 3\npipelines: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, "
     "split: sequence, shares: [2, 0, 1], groups: [{ranks: [2]}, {ranks: [0]}, {ranks: "
     "[1]}]}]}]",
     /* three tiers, unlike groups */
-    HSP_PLAN_HEAD "ranks: 3\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, "
+    HSP_PLAN_HEAD "ranks: 3\npipelines: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, "
                   "split: sequence, shares: [3, 1], groups: [{ranks: [0, 1], tensor: [2, 1]}, "
                   "{ranks: [2]}]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 5\nzero: 1\nstreams: [{sequences: 7, micro_batches: 3, stages: [{layers: 2, split: "
+    "ranks: 5\nzero: 1\npipelines: [{sequences: 7, micro_batches: 3, stages: [{layers: 2, split: "
     "sequence, groups: [{ranks: [3, 0], tensor: [1, 2]}, {ranks: [4, 1, 2], tensor: [1, 0, 1]}], "
     "saved: recompute}]}]",
     /* sequence parallelism */
     HSP_PLAN_HEAD
-    "ranks: 2\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], "
+    "ranks: 2\npipelines: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], "
     "tensor: [2, 1], sequence_parallel: true}]}]",
     HSP_PLAN_HEAD
-    "ranks: 4\nzero: 1\nstreams: [{sequences: 7, micro_batches: 3, stages: [{layers: 1, ranks: [3, "
+    "ranks: 4\nzero: 1\npipelines: [{sequences: 7, micro_batches: 3, stages: [{layers: 1, ranks: "
+    "[3, "
     "1, 0], tensor: [1, 0, 2], sequence_parallel: true, saved: recompute}, {layers: 1, ranks: "
     "[2]}]}]",
     HSP_PLAN_HEAD
-    "ranks: 5\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 1, ranks: [0]}, "
+    "ranks: 5\npipelines: [{sequences: 7, micro_batches: 2, stages: [{layers: 1, ranks: [0]}, "
     "{layers: 1, split: sequence, shares: [1, 2], groups: [{ranks: [1, 2]}, {ranks: [3, 4], "
     "tensor: [1, 2]}], sequence_parallel: true}]}]",
     /* batch split, alone and before a stage of another kind */
-    HSP_PLAN_HEAD "ranks: 3\nstreams:\n"
+    HSP_PLAN_HEAD "ranks: 3\npipelines:\n"
                   "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, split: batch, groups: "
                   "[{ranks: [0]}, {ranks: [1]}]}]}\n"
                   "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [2]}]}\n",
     HSP_PLAN_HEAD
-    "ranks: 7\nzero: 1\nstreams:\n"
+    "ranks: 7\nzero: 1\npipelines:\n"
     "  - {sequences: 6, micro_batches: 2, stages: [{layers: 1, split: batch, shares: [2, 0, 1], "
     "groups: [{ranks: [0, 5], tensor: [2, 1]}, {ranks: [1]}, {ranks: [2]}], sequence_parallel: "
     "true}, {layers: 1, ranks: [3, 6]}]}\n"
     "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [4]}]}\n",
     HSP_PLAN_HEAD
-    "ranks: 6\nstreams:\n"
+    "ranks: 6\npipelines:\n"
     "  - {sequences: 6, micro_batches: 3, schedule: gpipe, stages: [{layers: 1, split: batch, "
     "groups: [{ranks: [0, 1]}, {ranks: [2]}], saved: recompute}, {layers: 1, split: sequence, "
     "shares: [3, 1], groups: [{ranks: [3]}, {ranks: [4]}]}]}\n"
     "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [5]}]}\n",
     /* offload, with blocks of attention, with cut micro-batches, with sequence parallelism */
     HSP_PLAN_HEAD
-    "ranks: 6\nstreams:\n"
+    "ranks: 6\npipelines:\n"
     "  - {sequences: 6, micro_batches: 3, schedule: zero_bubble, stages: [{layers: 1, split: "
     "batch, "
     "groups: [{ranks: [0, 1]}, {ranks: [2]}], saved: offload}, {layers: 1, split: sequence, "
     "shares: [3, 1], groups: [{ranks: [3]}, {ranks: [4]}], saved: offload}]}\n"
     "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [5], saved: offload}]}\n",
     HSP_PLAN_HEAD
-    "ranks: 5\nzero: 1\nstreams: [{sequences: 7, micro_batches: 3, stages: [{layers: 2, split: "
+    "ranks: 5\nzero: 1\npipelines: [{sequences: 7, micro_batches: 3, stages: [{layers: 2, split: "
     "sequence, shares: [2, 0, 1], groups: [{ranks: [3, 0], tensor: [1, 2]}, {ranks: [4]}, {ranks: "
     "[1, 2], tensor: [0, 1]}], sequence_parallel: true, saved: offload}]}]",
 };
@@ -164,7 +165,7 @@ const size_t hsp_n_group_cases = sizeof hsp_group_cases / sizeof hsp_group_cases
 
 void hsp_plan_with_zero(const char *plan, uint32_t zero, struct hsp_buf *b)
 {
-    const char *streams = strstr(plan, "streams:"), *old = strstr(plan, "zero: ");
+    const char *streams = strstr(plan, "pipelines:"), *old = strstr(plan, "zero: ");
     const char *end = old != NULL && old < streams ? old : streams;
     hsp_buf_append(b, plan, (size_t)(end - plan));
     hsp_buf_printf(b, "zero: %u\n", zero);
@@ -307,7 +308,7 @@ static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum dr
     }
     bool interleaved = hsp_plan_pick(draw, 0, 2) == 0;
     uint32_t zero = zeros[hsp_plan_pick(draw, 0, 3)];
-    hsp_buf_printf(b, HSP_PLAN_HEAD "ranks: %u\nzero: %u\nzero_pattern: %s\nstreams:\n", n, zero,
+    hsp_buf_printf(b, HSP_PLAN_HEAD "ranks: %u\nzero: %u\nzero_pattern: %s\npipelines:\n", n, zero,
                    interleaved && zero != 0 ? "interleaved" : "contiguous");
     for (uint32_t i = 0; i < streams; i++) {
         bool last = i + 1 == streams;

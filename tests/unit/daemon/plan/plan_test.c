@@ -15,7 +15,7 @@
 #define HEAD "apiVersion: hspmd/v1\nkind: plan\n"
 
 static const char full[] =
-    HEAD "ranks: 4\nzero: 1\nstreams:\n"
+    HEAD "ranks: 4\nzero: 1\npipelines:\n"
          "  - sequences: 10\n    micro_batches: 5\n    schedule: gpipe\n    stages:\n"
          "      - {layers: 3, ranks: [0, 1], tensor: [2, 1]}\n"
          "      - {layers: 1, ranks: [2]}\n"
@@ -125,7 +125,7 @@ static void test_schedules(void **state)
 {
     (void)state;
     static const char text[] =
-        HEAD "ranks: 3\nstreams:\n"
+        HEAD "ranks: 3\npipelines:\n"
              "  - {sequences: 10, micro_batches: 5, schedule: interleaved, chunks: 3, stages: "
              "[{layers: [0, 2, 1], ranks: [0]}, {layers: [1, 1, 0], ranks: [1]}]}\n"
              "  - {sequences: 6, schedule: zero_bubble, stages: [{layers: 5, ranks: [2]}]}\n";
@@ -170,7 +170,7 @@ static void test_groups(void **state)
 {
     (void)state;
     static const char text[] =
-        HEAD "ranks: 8\nstreams:\n  - sequences: 4\n    micro_batches: 2\n    stages:\n"
+        HEAD "ranks: 8\npipelines:\n  - sequences: 4\n    micro_batches: 2\n    stages:\n"
              "      - {layers: 1, split: sequence, shares: [3, 0, 1], groups: [{ranks: [0, 1], "
              "tensor: [2, 1]}, {ranks: [2]}, {ranks: [3, 4]}], sequence_parallel: true}\n"
              "      - {layers: 1, split: batch, groups: [{ranks: [5]}, {ranks: [6]}]}\n"
@@ -213,12 +213,12 @@ static void test_weights(void **state)
     struct hsp_err err = {0};
     assert_int_equal(p->streams[0].sequences, 5);
     assert_int_equal(p->streams[1].sequences, 3);
-    assert_status(parse(HEAD "ranks: 2\nstreams: [{sequences: 1000, stages: [{layers: 1, ranks: "
+    assert_status(parse(HEAD "ranks: 2\npipelines: [{sequences: 1000, stages: [{layers: 1, ranks: "
                              "[0]}]}, {sequences: 1, stages: [{layers: 1, ranks: [1]}]}]",
                         4, &p, &err),
                   HSP_EPARSE);
     assert_string_equal(strchr(err.msg, ':'),
-                        ":4:65: stream 1 gets no sequence of a global batch of 4");
+                        ":4:67: stream 1 gets no sequence of a global batch of 4");
 }
 
 static void test_bad_text(void **state)
@@ -227,52 +227,52 @@ static void test_bad_text(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {HEAD "ranks: 1\nzero: 2\nstreams: []", "p.yaml:4:7: zero: "},
-        {HEAD "ranks: 1\nzero: 0\nzero_pattern: interleaved\nstreams: []",
+        {HEAD "ranks: 1\nzero: 2\npipelines: []", "p.yaml:4:7: zero: "},
+        {HEAD "ranks: 1\nzero: 0\nzero_pattern: interleaved\npipelines: []",
          "p.yaml:5:15: zero_pattern: with zero 0 nothing is cut by this pattern"},
-        {HEAD "ranks: 1\nbucket: 67108865\nstreams: []",
+        {HEAD "ranks: 1\nbucket: 67108865\npipelines: []",
          "p.yaml:4:9: bucket: 67108865 is outside 0 to 67108864"},
-        {HEAD "ranks: 1\n", "p.yaml:1:1: missing key streams"},
-        {HEAD "ranks: 1\nstreams: []", "p.yaml:4:10: streams: 0 entries, must be 1 to 256"},
-        {HEAD "ranks: 1\nstream: []",
-         "p.yaml:4:1: unknown key \"stream\", did you mean \"streams\"?"},
+        {HEAD "ranks: 1\n", "p.yaml:1:1: missing key pipelines"},
+        {HEAD "ranks: 1\npipelines: []", "p.yaml:4:12: pipelines: 0 entries, must be 1 to 256"},
+        {HEAD "ranks: 1\npipeline: []",
+         "p.yaml:4:1: unknown key \"pipeline\", did you mean \"pipelines\"?"},
         {"kind: plan\nranks: 1\n", "p.yaml:1:1: missing key apiVersion"},
-        {HEAD "ranks: 1\nstreams: [{sequences: 1, stages: [{layers: 1, ranks: [0], tensor: [1, "
+        {HEAD "ranks: 1\npipelines: [{sequences: 1, stages: [{layers: 1, ranks: [0], tensor: [1, "
               "1]}]}]",
-         "p.yaml:4:67: tensor: 2 shares for 1 ranks"},
-        {HEAD "ranks: 1\nstreams: [{sequences: 1, stages: [{layers: 1, ranks: [0], tensor: "
+         "p.yaml:4:69: tensor: 2 shares for 1 ranks"},
+        {HEAD "ranks: 1\npipelines: [{sequences: 1, stages: [{layers: 1, ranks: [0], tensor: "
               "[-1]}]}]",
-         "p.yaml:4:68: "},
-        {HEAD "ranks: 1\nstreams: [{sequences: 1, schedule: zb, stages: []}]",
-         "p.yaml:4:36: schedule: wanted 1f1b, gpipe, interleaved or zero_bubble, found \"zb\""},
-        {HEAD "ranks: 1\nstreams: [{sequences: 1, chunks: 2, stages: [{layers: 1, ranks: [0]}]}]",
-         "p.yaml:4:55: layers: wanted a list, found \"1\""},
-        {HEAD "ranks: 1\nstreams: [{sequences: 1, chunks: 2, stages: [{layers: [1], ranks: "
+         "p.yaml:4:70: "},
+        {HEAD "ranks: 1\npipelines: [{sequences: 1, schedule: zb, stages: []}]",
+         "p.yaml:4:38: schedule: wanted 1f1b, gpipe, interleaved or zero_bubble, found \"zb\""},
+        {HEAD "ranks: 1\npipelines: [{sequences: 1, chunks: 2, stages: [{layers: 1, ranks: [0]}]}]",
+         "p.yaml:4:57: layers: wanted a list, found \"1\""},
+        {HEAD "ranks: 1\npipelines: [{sequences: 1, chunks: 2, stages: [{layers: [1], ranks: "
               "[0]}]}]",
-         "p.yaml:4:55: layers: 1 numbers for 2 chunks"},
-        {HEAD "ranks: 1\nstreams: [{sequences: 1, stages: [{layers: [1], ranks: [0]}]}]",
-         "p.yaml:4:44: layers: a list, of a stream without chunks"},
-        {HEAD "ranks: 1\nstreams: [{sequences: 1, chunks: 33, stages: []}]",
-         "p.yaml:4:34: chunks: 33 is outside 1 to 32"},
-        {HEAD "ranks: 1\nstreams: [{stages: [{layers: 1, ranks: [0], groups: [{ranks: [0]}]}], "
+         "p.yaml:4:57: layers: 1 numbers for 2 chunks"},
+        {HEAD "ranks: 1\npipelines: [{sequences: 1, stages: [{layers: [1], ranks: [0]}]}]",
+         "p.yaml:4:46: layers: a list, of a stream without chunks"},
+        {HEAD "ranks: 1\npipelines: [{sequences: 1, chunks: 33, stages: []}]",
+         "p.yaml:4:36: chunks: 33 is outside 1 to 32"},
+        {HEAD "ranks: 1\npipelines: [{stages: [{layers: 1, ranks: [0], groups: [{ranks: [0]}]}], "
               "sequences: 1}]",
-         "p.yaml:4:40: ranks: belongs into each of the groups"},
+         "p.yaml:4:42: ranks: belongs into each of the groups"},
         {HEAD
-         "ranks: 1\nstreams: [{stages: [{layers: 1, ranks: [0], split: batch}], sequences: 1}]",
-         "p.yaml:4:52: split: needs groups"},
-        {HEAD "ranks: 2\nstreams: [{stages: [{layers: 1, split: batch, balance: work, groups: "
+         "ranks: 1\npipelines: [{stages: [{layers: 1, ranks: [0], split: batch}], sequences: 1}]",
+         "p.yaml:4:54: split: needs groups"},
+        {HEAD "ranks: 2\npipelines: [{stages: [{layers: 1, split: batch, balance: work, groups: "
               "[{ranks: [0]}, {ranks: [1]}]}], sequences: 1}]",
-         "p.yaml:4:56: balance: work needs split: sequence"},
-        {HEAD "ranks: 1\nstreams: [{stages: [{layers: 1, groups: [{ranks: [0]}, {ranks: [1]}]}], "
+         "p.yaml:4:58: balance: work needs split: sequence"},
+        {HEAD "ranks: 1\npipelines: [{stages: [{layers: 1, groups: [{ranks: [0]}, {ranks: [1]}]}], "
               "sequences: 1}]",
-         "p.yaml:4:21: several groups need a split, and a split needs several groups"},
+         "p.yaml:4:23: several groups need a split, and a split needs several groups"},
         {HEAD
-         "ranks: 1\nstreams: [{stages: [{layers: 1, split: batch, shares: [1], groups: [{ranks: "
+         "ranks: 1\npipelines: [{stages: [{layers: 1, split: batch, shares: [1], groups: [{ranks: "
          "[0]}, {ranks: [1]}]}], sequences: 1}]",
-         "p.yaml:4:55: shares: 1 shares for 2 groups"},
+         "p.yaml:4:57: shares: 1 shares for 2 groups"},
         {HEAD
-         "ranks: 1\nstreams: [{stages: [{layers: 1, split: batch, groups: []}], sequences: 1}]",
-         "p.yaml:4:55: groups: 0 entries"},
+         "ranks: 1\npipelines: [{stages: [{layers: 1, split: batch, groups: []}], sequences: 1}]",
+         "p.yaml:4:57: groups: 0 entries"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct hsp_plan *p = NULL;
@@ -292,43 +292,44 @@ static void test_rules(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {HEAD "ranks: 2\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]",
+        {HEAD "ranks: 2\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]",
          "rank 1 is in no stage"},
-        {HEAD "ranks: 1\nstreams: [{sequences: 4, stages: [{layers: 3, ranks: [0]}]}]",
+        {HEAD "ranks: 1\npipelines: [{sequences: 4, stages: [{layers: 3, ranks: [0]}]}]",
          "stream 0 has 3 layers, the model has 2"},
-        {HEAD "ranks: 2\nstreams: [{sequences: 4, stages: [{layers: 1, ranks: [0]}, {layers: 1, "
+        {HEAD "ranks: 2\npipelines: [{sequences: 4, stages: [{layers: 1, ranks: [0]}, {layers: 1, "
               "ranks: [0]}]}]",
          "rank 0 is used twice (stream 0 stage 1)"},
-        {HEAD "ranks: 1\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [3]}]}]",
+        {HEAD "ranks: 1\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [3]}]}]",
          "stream 0 stage 0 names rank 3 of a plan of 1 ranks"},
-        {HEAD "ranks: 2\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0, 1], tensor: [0, "
-              "0]}]}]",
+        {HEAD
+         "ranks: 2\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [0, 1], tensor: [0, "
+         "0]}]}]",
          "stream 0 stage 0: all shares are 0"},
         {HEAD
-         "ranks: 2\nstreams: [{sequences: 4, stages: [{layers: 2, split: sequence, shares: [0, "
+         "ranks: 2\npipelines: [{sequences: 4, stages: [{layers: 2, split: sequence, shares: [0, "
          "0], groups: [{ranks: [0]}, {ranks: [1]}]}]}]",
          "stream 0 stage 0: all shares of groups are 0"},
-        {HEAD "ranks: 3\nstreams: [{sequences: 4, stages: [{layers: 2, split: sequence, groups: "
+        {HEAD "ranks: 3\npipelines: [{sequences: 4, stages: [{layers: 2, split: sequence, groups: "
               "[{ranks: [0]}, {ranks: [1, 2], tensor: [0, 0]}]}]}]",
          "stream 0 stage 0: all shares are 0"},
-        {HEAD "ranks: 2\nstreams: [{sequences: 4, micro_batches: 3, stages: [{layers: 2, split: "
+        {HEAD "ranks: 2\npipelines: [{sequences: 4, micro_batches: 3, stages: [{layers: 2, split: "
               "batch, groups: [{ranks: [0]}, {ranks: [1]}]}]}]",
          "stream 0: split: batch needs micro-batches of one size, 4 sequences are not a multiple "
          "of "
          "3"},
-        {HEAD "ranks: 1\nstreams: [{sequences: 4, micro_batches: 5, stages: [{layers: 2, ranks: "
+        {HEAD "ranks: 1\npipelines: [{sequences: 4, micro_batches: 5, stages: [{layers: 2, ranks: "
               "[0]}]}]",
          "stream 0 has 5 micro-batches for 4 sequences (at most 4096)"},
-        {HEAD "ranks: 3\nstreams: [{sequences: 4, stages: [{layers: 1, ranks: [0]}, {layers: 0, "
+        {HEAD "ranks: 3\npipelines: [{sequences: 4, stages: [{layers: 1, ranks: [0]}, {layers: 0, "
               "ranks: [1]}, {layers: 1, ranks: [2]}]}]",
          "stream 0 stage 1 has no layers: only the first and the last stage have work without"},
-        {HEAD "ranks: 1\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]\n"
+        {HEAD "ranks: 1\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]\n"
               "parameters: [{name: nothing, home: 0}]",
          "no parameter is named like nothing"},
-        {HEAD "ranks: 1\nstreams: [{sequences: 4, chunks: 2, stages: [{layers: [1, 1], ranks: "
+        {HEAD "ranks: 1\npipelines: [{sequences: 4, chunks: 2, stages: [{layers: [1, 1], ranks: "
               "[0]}]}]",
          "stream 0 has 2 chunks: 1, or up to 32 with schedule interleaved"},
-        {HEAD "ranks: 2\nstreams: [{sequences: 4, schedule: interleaved, chunks: 2, stages: "
+        {HEAD "ranks: 2\npipelines: [{sequences: 4, schedule: interleaved, chunks: 2, stages: "
               "[{layers: [1, 0], ranks: [0]}, {layers: [1, 0], ranks: [1]}]}]",
          "stream 0 stage 0 has no layers in chunk 1: only the first and the last chunk of all have "
          "work without"},
@@ -340,7 +341,7 @@ static void test_rules(void **state)
         assert_err(&err, HSP_EINVAL, cases[i].message);
     }
     struct hsp_plan *p = must_parse(
-        HEAD "ranks: 1\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]", 4);
+        HEAD "ranks: 1\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]", 4);
     struct hsp_err err = {0};
     assert_ok(hsp_plan_check(p, g, 4, &err), &err);
     assert_status(hsp_plan_check(p, g, 5, &err), HSP_EINVAL);
@@ -363,7 +364,7 @@ static void test_patterns(void **state)
 /* ---- homes ---- */
 
 static const char two_streams[] =
-    HEAD "ranks: 4\nzero: %d\nstreams:\n"
+    HEAD "ranks: 4\nzero: %d\npipelines:\n"
          "  - {sequences: 2, stages: [{layers: 4, ranks: [0, 1], tensor: [2, 1]}]}\n"
          "  - {sequences: 2, stages: [{layers: 2, ranks: [2]}, {layers: 2, ranks: [3]}]}\n";
 
@@ -416,18 +417,18 @@ static void test_homes(void **state)
     expect_home(g, p, "h.3.attn.proj.weight", "0:0-12,0-4 1:0-12,8-12 3:0-12,4-8");
     expect_home(g, p, "wte.weight", "0:0-4,0-12 1:4-8,0-12 2:8-12,0-12 3:12-16,0-12");
     /* even parts would lie outside of the ranks' uses */
-    p = must_parse(HEAD "ranks: 3\nzero: 1\nstreams:\n"
+    p = must_parse(HEAD "ranks: 3\nzero: 1\npipelines:\n"
                         "  - {sequences: 2, stages: [{layers: 4, ranks: [2, 1], tensor: [1, 2]}]}\n"
                         "  - {sequences: 2, stages: [{layers: 4, ranks: [0]}]}\n",
                    4);
     expect_home(g, p, "h.0.attn.q.weight", "0:4-8,0-12 1:8-12,0-12 2:0-4,0-12");
     p = must_parse(HEAD
-                   "ranks: 2\nzero: 1\nstreams:\n"
+                   "ranks: 2\nzero: 1\npipelines:\n"
                    "  - {sequences: 4, stages: [{layers: 4, ranks: [1, 0], tensor: [1, 2]}]}\n",
                    4);
     expect_home(g, p, "h.0.attn.q.weight", "0:4-12,0-12 1:0-4,0-12");
     p = must_parse(HEAD
-                   "ranks: 2\nzero: 1\nstreams:\n"
+                   "ranks: 2\nzero: 1\npipelines:\n"
                    "  - {sequences: 4, stages: [{layers: 4, ranks: [1, 0], tensor: [2, 1]}]}\n",
                    4);
     expect_home(g, p, "h.0.attn.q.weight", "0:8-12,0-12 1:0-8,0-12");
@@ -447,12 +448,12 @@ static void test_interleaved_homes(void **state)
     expect_home(g, p, "h.3.attn.proj.weight", "0:0-12,0-5 1:0-12,8-11 3:0-12,5-8 3:0-12,11-12");
     expect_home(g, p, "wte.weight", "0:0-4,0-12 1:4-8,0-12 2:8-12,0-12 3:12-16,0-12");
     /* one group has all: nothing to cut once more; a share of 0 is no home */
-    p = must_parse(HEAD "ranks: 3\nzero: 1\nzero_pattern: interleaved\nstreams:\n"
+    p = must_parse(HEAD "ranks: 3\nzero: 1\nzero_pattern: interleaved\npipelines:\n"
                         "  - {sequences: 4, stages: [{layers: 4, ranks: [0, 1, 2],"
                         " tensor: [1, 0, 2]}]}\n",
                    4);
     expect_home(g, p, "h.0.attn.q.weight", "0:0-4,0-12 2:4-12,0-12");
-    p = must_parse(HEAD "ranks: 4\nzero: 1\nzero_pattern: interleaved\nstreams:\n"
+    p = must_parse(HEAD "ranks: 4\nzero: 1\nzero_pattern: interleaved\npipelines:\n"
                         "  - {sequences: 2, stages: [{layers: 4, ranks: [0, 1, 2],"
                         " tensor: [1, 0, 2]}]}\n"
                         "  - {sequences: 2, stages: [{layers: 4, ranks: [3]}]}\n",
@@ -516,10 +517,10 @@ static void test_slots(void **state)
 
 static const char pool[] =
     "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
-    "  - {max_length: 16, plan: {ranks: 2, streams: [{sequences: 8, stages: [{layers: 4, ranks: "
+    "  - {max_length: 16, plan: {ranks: 2, pipelines: [{sequences: 8, stages: [{layers: 4, ranks: "
     "[0]}]}, {sequences: 8, stages: [{layers: 4, ranks: [1]}]}]}}\n"
     "  - max_length: 64\n"
-    "    plan:\n      ranks: 2\n      zero: 1\n      streams:\n"
+    "    plan:\n      ranks: 2\n      zero: 1\n      pipelines:\n"
     "        - {sequences: 16, micro_batches: 4, stages: [{layers: 4, ranks: [0, 1]}]}\n";
 
 static void test_pools(void **state)
@@ -547,10 +548,10 @@ static void test_pools(void **state)
     } bad[] = {{"plans: []\n", "p.yaml:3:8: plans: 0 entries, must be 1 to 16"},
                {"zero: 1\n", "p.yaml:3:1: unknown key \"zero\""},
                {"plans: [{max_length: 8}]\n", "missing key plan"},
-               {"plans: [{max_length: 8, plan: {ranks: 1, streams: [{sequences: 16, stages: "
+               {"plans: [{max_length: 8, plan: {ranks: 1, pipelines: [{sequences: 16, stages: "
                 "[{layers: 4, ranks: [0]}]}]}}, {max_length: 8, plan: {}}]\n",
                 "must be above 8, that of the plan before it"},
-               {"plans: [{max_length: 8, plan: {ranks: 1, streams: 3}}]\n", "streams"}};
+               {"plans: [{max_length: 8, plan: {ranks: 1, pipelines: 3}}]\n", "pipelines"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[400];
         (void)snprintf(text, sizeof text, "apiVersion: hspmd/v1\nkind: pool\n%s", bad[i].text);
@@ -558,6 +559,47 @@ static void test_pools(void **state)
         if (strstr(err.msg, bad[i].why) == NULL) {
             fail_msg("%s: not %s", err.msg, bad[i].why);
         }
+    }
+}
+
+/* Plans of older releases say streams and stream, where newer ones say pipelines and pipeline: both
+ * are read, the newer names are written, and a plan with both is refused. */
+static void older_names_of_keys_are_read(void **state)
+{
+    (void)state;
+    static const char stages[] = "[{sequences: 8, stages: [{layers: 4, ranks: [0]}]}]\n";
+    static const char *const keys[][2] = {{"pipelines", "pipeline"}, {"streams", "stream"}};
+    struct hsp_plan *p = NULL;
+    struct hsp_err err = {0};
+    struct hsp_buf b[2];
+    char text[600];
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(text, sizeof text,
+                       HEAD "ranks: 1\n%s: %suses: [{%s: 0, stage: 0, layouts: {}, ops: []}]\n"
+                            "reshards: [{phase: forward, %s: 0, stage: 0, makes: x, moves: []}]\n",
+                       keys[i][0], stages, keys[i][1], keys[i][1]);
+        hsp_buf_init(&b[i], 1 << 16);
+        hsp_plan_dump(must_parse(text, 8), &b[i]);
+    }
+    assert_string_equal(hsp_buf_cstr(&b[0]), hsp_buf_cstr(&b[1]));
+    assert_non_null(strstr(hsp_buf_cstr(&b[1]), "\npipelines:\n"));
+    assert_non_null(strstr(hsp_buf_cstr(&b[1]), "  - pipeline: 0\n"));
+    assert_non_null(strstr(hsp_buf_cstr(&b[1]), "{phase: forward, pipeline: 0, "));
+    assert_null(strstr(hsp_buf_cstr(&b[1]), "stream"));
+    hsp_buf_fini(&b[0]);
+    hsp_buf_fini(&b[1]);
+    (void)snprintf(text, sizeof text, HEAD "ranks: 1\npipelines: %sstreams: %s", stages, stages);
+    assert_int_equal(parse(text, 8, &p, &err), HSP_EPARSE);
+    assert_string_equal(err.msg, "p.yaml:5:10: streams: the older name of pipelines, which is "
+                                 "given too: delete streams");
+    static const char *const both[] = {
+        "uses: [{pipeline: 0, stream: 0, stage: 0, layouts: {}, ops: []}]",
+        "reshards: [{phase: forward, stream: 0, pipeline: 0, stage: 0, makes: x, moves: []}]"};
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(text, sizeof text, HEAD "ranks: 1\npipelines: %s%s", stages, both[i]);
+        assert_int_equal(parse(text, 8, &p, &err), HSP_EPARSE);
+        assert_non_null(strstr(err.msg, "stream: the older name of pipeline, which is given too: "
+                                        "delete stream"));
     }
 }
 
@@ -595,7 +637,7 @@ static void test_pools_that_do_not_fit(void **state)
     assert_err(&err, HSP_EINVAL, "a pool needs data.samples: documents");
     t.data.samples = HSP_SAMPLES_DOCUMENTS;
     /* homes of its own: the state would have to move */
-    const char *home = HEAD "ranks: 2\nstreams:\n"
+    const char *home = HEAD "ranks: 2\npipelines:\n"
                             "  - {sequences: 8, stages: [{layers: 4, ranks: [0]}]}\n"
                             "  - {sequences: 8, stages: [{layers: 4, ranks: [1]}]}\n"
                             "parameters:\n  - {name: \"*\", home: {dup: [0, 1]}}\n";
@@ -618,6 +660,7 @@ HSP_TEST_FILE(plan_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pools, setup, teardown),
+        cmocka_unit_test_setup_teardown(older_names_of_keys_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pools_that_do_not_fit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_schedules, setup, teardown),
         cmocka_unit_test_setup_teardown(test_example, setup, teardown),

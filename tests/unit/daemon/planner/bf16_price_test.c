@@ -64,10 +64,11 @@ static struct hsp_cost price(const char *yaml, enum hsp_compute compute, double 
 }
 
 #define HEAD "{apiVersion: hspmd/v1, kind: plan, bucket: 0, "
-static const char ONE[] = HEAD "ranks: 1, streams: [{sequences: 16, micro_batches: 2, stages: "
+static const char ONE[] = HEAD "ranks: 1, pipelines: [{sequences: 16, micro_batches: 2, stages: "
                                "[{layers: 4, ranks: [0]}]}]}";
-#define TWO(zero)                                                                                  \
-    HEAD "ranks: 2, zero: " zero ", streams: [{sequences: 8, micro_batches: 2, stages: [{layers: " \
+#define TWO(zero)                                                            \
+    HEAD "ranks: 2, zero: " zero                                             \
+         ", pipelines: [{sequences: 8, micro_batches: 2, stages: [{layers: " \
          "4, ranks: [0]}]}, {sequences: 8, micro_batches: 2, stages: [{layers: 4, ranks: [1]}]}]}"
 
 /* Where memory costs nothing, time is that of products. */
@@ -128,7 +129,7 @@ static void parameters_travel_in_half_the_bytes(void **state)
 static void messages_have_room_in_bytes_of_their_type(void **state)
 {
     static const char stages[] =
-        HEAD "ranks: 2, streams: [{sequences: 16, micro_batches: 1, stages: [{layers: 2, ranks: "
+        HEAD "ranks: 2, pipelines: [{sequences: 16, micro_batches: 1, stages: [{layers: 2, ranks: "
              "[0]}, {layers: 2, ranks: [1]}]}]}";
     struct hsp_cost full = price(stages, HSP_COMPUTE_FULL, 1e9, *state);
     struct hsp_cost low = price(stages, HSP_COMPUTE_BF16, 1e9, *state);

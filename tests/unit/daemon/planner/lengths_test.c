@@ -156,7 +156,8 @@ static void long_sequences_are_cut(void **state)
 static void cut_sequences_need_no_copies(void **state)
 {
     static const char text[] =
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 16, micro_batches: 16, "
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 4, pipelines: [{sequences: 16, micro_batches: "
+        "16, "
         "stages: [{layers: 4, split: sequence, groups: [{ranks: [0]}, {ranks: [1]}, {ranks: [2]}, "
         "{ranks: [3]}]}]}]}";
     (void)state;
@@ -181,10 +182,10 @@ static void homes_of_the_longest_plan_are_paid_for(void **state)
 {
     static const char text[] =
         "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
-        "  - {max_length: 64, plan: {ranks: 4, streams: [{sequences: 16, micro_batches: 16, "
+        "  - {max_length: 64, plan: {ranks: 4, pipelines: [{sequences: 16, micro_batches: 16, "
         "stages: "
         "[{layers: 2, ranks: [0, 1]}, {layers: 2, ranks: [2, 3]}]}]}}\n"
-        "  - {max_length: 1024, plan: {ranks: 4, streams: [{sequences: 16, micro_batches: 16, "
+        "  - {max_length: 1024, plan: {ranks: 4, pipelines: [{sequences: 16, micro_batches: 16, "
         "stages: [{layers: 4, split: sequence, groups: [{ranks: [0]}, {ranks: [1]}, {ranks: [2]}, "
         "{ranks: [3]}]}]}]}}\n";
     (void)state;
@@ -219,10 +220,10 @@ static void what_a_shorter_plan_offloads_is_told(void **state)
 {
     static const char text[] =
         "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
-        "  - {max_length: 64, plan: {ranks: 4, streams: [{sequences: 16, micro_batches: 16, "
+        "  - {max_length: 64, plan: {ranks: 4, pipelines: [{sequences: 16, micro_batches: 16, "
         "stages: "
         "[{layers: 2, ranks: [0, 1], saved: offload}, {layers: 2, ranks: [2, 3]}]}]}}\n"
-        "  - {max_length: 1024, plan: {ranks: 4, streams: [{sequences: 16, micro_batches: 16, "
+        "  - {max_length: 1024, plan: {ranks: 4, pipelines: [{sequences: 16, micro_batches: 16, "
         "stages: [{layers: 2, ranks: [0, 1]}, {layers: 2, ranks: [2, 3]}]}]}}\n";
     (void)state;
     struct scene s;

@@ -83,23 +83,23 @@ static struct moved count_moves(const struct hsp_program *p)
 }
 
 static const char *const plans[] = {
-    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 2, streams: [{sequences: 16, "
+    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 2, pipelines: [{sequences: 16, "
     "micro_batches: 4, "
     "stages: [{layers: 1, ranks: [0]}, {layers: 3, ranks: [1]}]}]}",
-    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 2, streams: [{sequences: 16, "
+    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 2, pipelines: [{sequences: 16, "
     "micro_batches: 4, "
     "stages: [{layers: 4, ranks: [0, 1], tensor: [1, 1]}]}]}",
-    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 2, streams: [{sequences: 12, "
+    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 2, pipelines: [{sequences: 12, "
     "micro_batches: 3, "
     "stages: [{layers: 4, ranks: [0]}]}, {sequences: 4, micro_batches: 2, stages: [{layers: 4, "
     "ranks: [1]}]}]}",
-    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 2, zero: 1, streams: [{sequences: 8, "
+    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 2, zero: 1, pipelines: [{sequences: 8, "
     "micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}, {sequences: 8, micro_batches: 2, "
     "stages: [{layers: 4, ranks: [1]}]}]}",
-    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 2, zero: 3, streams: [{sequences: 8, "
+    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 2, zero: 3, pipelines: [{sequences: 8, "
     "micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}, {sequences: 8, micro_batches: 2, "
     "stages: [{layers: 4, ranks: [1]}]}]}",
-    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 4, streams: [{sequences: 8, "
+    "{apiVersion: hspmd/v1, kind: plan, bucket: 0, ranks: 4, pipelines: [{sequences: 8, "
     "micro_batches: 4, "
     "stages: [{layers: 2, ranks: [0]}, {layers: 2, ranks: [1]}]}, {sequences: 8, micro_batches: "
     "2, stages: [{layers: 2, ranks: [2]}, {layers: 2, ranks: [3]}]}]}",

@@ -27,127 +27,127 @@ struct example {
 
 static const struct example examples[] = {
     {"one device", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, micro_batches: 2, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 16, micro_batches: 2, "
      "stages: [{layers: 6, ranks: [0]}]}]}"},
     {"one device, many micro-batches", "gpt", false, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, micro_batches: 16, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 16, micro_batches: 16, "
      "stages: [{layers: 6, ranks: [0]}]}]}"},
     {"data parallel", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 12, micro_batches: 2, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 12, micro_batches: 2, "
      "stages: [{layers: 6, ranks: [0]}]}, {sequences: 4, micro_batches: 1, stages: [{layers: 6, "
      "ranks: [1]}]}]}"},
     {"data parallel, many micro-batches", "gpt", false, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 8, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 8, micro_batches: 8, "
      "stages: [{layers: 6, ranks: [0]}]}, {sequences: 8, micro_batches: 8, stages: [{layers: 6, "
      "ranks: [1]}]}]}"},
     {"data parallel, ZeRO-1", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 1, streams: [{sequences: 12, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 1, pipelines: [{sequences: 12, "
      "micro_batches: 2, stages: [{layers: 6, ranks: [0]}]}, {sequences: 4, micro_batches: 1, "
      "stages: [{layers: 6, ranks: [1]}]}]}"},
     {"ZeRO-3", "gpt", false, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 3, streams: [{sequences: 10, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 3, pipelines: [{sequences: 10, "
      "micro_batches: 2, stages: [{layers: 6, ranks: [0], saved: recompute}]}, {sequences: 6, "
      "micro_batches: 3, stages: [{layers: 6, ranks: [1]}]}]}"},
     {"ZeRO-3, pipelines", "gpt", false, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, zero: 3, streams: [{sequences: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, zero: 3, pipelines: [{sequences: 8, "
      "micro_batches: 4, stages: [{layers: 4, ranks: [0]}, {layers: 2, ranks: [1]}]}, {sequences: "
      "8, micro_batches: 2, stages: [{layers: 4, ranks: [2]}, {layers: 2, ranks: [3]}]}]}"},
     {"tensor group", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 4, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 16, micro_batches: 4, "
      "stages: [{layers: 6, ranks: [0, 1], tensor: [3, 1]}]}]}"},
     {"pipeline", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 16, micro_batches: 8, "
      "stages: [{layers: 3, ranks: [0]}, {layers: 2, ranks: [1]}, {layers: 1, ranks: [2]}]}]}"},
     {"pipeline, untied", "gpt", false, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 16, micro_batches: 8, "
      "stages: [{layers: 2, ranks: [0]}, {layers: 4, ranks: [1]}]}]}"},
     {"zero-bubble", "gpt", true, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 64, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 64, micro_batches: 8, "
      "schedule: zero_bubble, stages: [{layers: 3, ranks: [0]}, {layers: 2, ranks: [1]}, {layers: "
      "1, ranks: [2]}]}]}"},
     {"zero-bubble, one device", "gpt", false, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 64, micro_batches: 4, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 64, micro_batches: 4, "
      "schedule: zero_bubble, stages: [{layers: 6, ranks: [0]}]}]}"},
     {"zero-bubble, tensor group, recomputation", "gpt", false, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 64, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 64, micro_batches: 8, "
      "schedule: zero_bubble, stages: [{layers: 3, ranks: [0, 1], saved: recompute}, {layers: 3, "
      "ranks: [2], saved: recompute}]}]}"},
     {"zero-bubble, mlp", "mlp", false, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 64, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 64, micro_batches: 8, "
      "schedule: zero_bubble, stages: [{layers: 3, ranks: [0]}, {layers: 3, ranks: [1]}]}]}"},
     {"interleaved", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 16, micro_batches: 8, "
      "schedule: interleaved, chunks: 2, stages: [{layers: [2, 1], ranks: [0]}, {layers: [1, 2], "
      "ranks: [1]}]}]}"},
     {"interleaved, chunks without blocks", "gpt", false, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 16, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, pipelines: [{sequences: 16, micro_batches: 8, "
      "schedule: interleaved, chunks: 2, stages: [{layers: [0, 5], ranks: [0]}, {layers: [1, 0], "
      "ranks: [1, 2, 3], tensor: [2, 1, 1]}]}]}"},
     {"interleaved, tensor group and recomputation", "gpt", false, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 7, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 16, micro_batches: 7, "
      "schedule: interleaved, chunks: 3, stages: [{layers: [1, 1, 1], ranks: [0, 1], saved: "
      "recompute}, {layers: [1, 1, 1], ranks: [2]}]}]}"},
     {"recomputation", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, micro_batches: 2, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 16, micro_batches: 2, "
      "stages: [{layers: 6, ranks: [0], saved: recompute}]}]}"},
     {"recomputation, tensor group and pipeline", "gpt", false, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 16, micro_batches: 8, "
      "stages: [{layers: 4, ranks: [0, 1], tensor: [1, 1], saved: recompute}, {layers: 2, ranks: "
      "[2], saved: recompute}]}]}"},
     {"offload", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, micro_batches: 2, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 16, micro_batches: 2, "
      "stages: [{layers: 6, ranks: [0], saved: offload}]}]}"},
     {"offload, tensor group and pipeline", "gpt", false, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 16, micro_batches: 8, "
      "stages: [{layers: 4, ranks: [0, 1], tensor: [1, 1], saved: offload}, {layers: 2, ranks: "
      "[2], saved: offload}]}]}"},
     {"offload, zero-bubble", "gpt", true, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 64, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 64, micro_batches: 8, "
      "schedule: zero_bubble, stages: [{layers: 3, ranks: [0], saved: offload}, {layers: 2, ranks: "
      "[1], saved: offload}, {layers: 1, ranks: [2], saved: offload}]}]}"},
     {"offload, interleaved", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 16, micro_batches: 8, "
      "schedule: interleaved, chunks: 2, stages: [{layers: [2, 1], ranks: [0], saved: offload}, "
      "{layers: [1, 2], ranks: [1], saved: offload}]}]}"},
     {"offload, mlp", "mlp", false, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 64, micro_batches: 8, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 64, micro_batches: 8, "
      "stages: [{layers: 3, ranks: [0], saved: offload}, {layers: 3, ranks: [1], saved: "
      "offload}]}]}"},
     {"offload, cut sequences", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 2, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 16, micro_batches: 2, "
      "stages: [{layers: 6, split: sequence, shares: [3, 1], saved: offload, groups: [{ranks: [0, "
      "1], tensor: [1, 1]}, {ranks: [2]}]}]}]}"},
     {"offload, cut micro-batches", "gpt", true, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 64, micro_batches: 4, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 64, micro_batches: 4, "
      "stages: [{layers: 6, split: batch, shares: [3, 1], saved: offload, groups: [{ranks: [0]}, "
      "{ranks: [1]}]}]}]}"},
     {"two depths", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 10, micro_batches: 5, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, pipelines: [{sequences: 10, micro_batches: 5, "
      "stages: [{layers: 4, ranks: [0, 1], tensor: [1, 1]}, {layers: 2, ranks: [2]}]}, {sequences: "
      "6, micro_batches: 3, stages: [{layers: 6, ranks: [3]}]}]}"},
     {"cut sequences", "gpt", true, 16,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 2, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 16, micro_batches: 2, "
      "stages: [{layers: 6, split: sequence, shares: [1, 1], groups: [{ranks: [0]}, {ranks: "
      "[1]}]}]}]}"},
     {"cut sequences of four groups, recomputation", "gpt", true, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, streams: [{sequences: 64, micro_batches: 2, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, pipelines: [{sequences: 64, micro_batches: 2, "
      "stages: [{layers: 6, split: sequence, saved: recompute, groups: [{ranks: [0]}, {ranks: [1]}, "
      "{ranks: [2]}, {ranks: [3]}]}]}]}"},
     {"cut sequences, uneven, with a tensor group", "gpt", false, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 64, micro_batches: 4, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 64, micro_batches: 4, "
      "stages: [{layers: 6, split: sequence, shares: [3, 1], groups: [{ranks: [0, 1], tensor: [1, "
      "1]}, {ranks: [2]}]}]}]}"},
     {"cut sequences in two streams, ZeRO-1", "gpt", false, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, zero: 1, streams: [{sequences: 32, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 4, zero: 1, pipelines: [{sequences: 32, "
      "micro_batches: 4, stages: [{layers: 6, split: sequence, groups: [{ranks: [0]}, {ranks: "
      "[1]}]}]}, {sequences: 32, micro_batches: 4, stages: [{layers: 6, split: sequence, groups: "
      "[{ranks: [2]}, {ranks: [3]}]}]}]}"},
     {"cut micro-batches", "gpt", true, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 64, micro_batches: 4, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 64, micro_batches: 4, "
      "stages: [{layers: 6, split: batch, shares: [3, 1], groups: [{ranks: [0]}, {ranks: "
      "[1]}]}]}]}"},
     {"mlp", "mlp", false, 64,
-     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 48, micro_batches: 6, "
+     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 48, micro_batches: 6, "
      "stages: [{layers: 6, ranks: [0]}]}, {sequences: 16, micro_batches: 2, stages: [{layers: 6, "
      "ranks: [1]}]}]}"},
 };
@@ -317,7 +317,8 @@ static void shares_of_work_cost_what_their_lengths_do(void **state)
 {
     (void)state;
     static const char compact[] =
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 2, "
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 16, micro_batches: "
+        "2, "
         "stages: [{layers: 4, split: sequence, balance: work, shares: [1, 1], groups: [{ranks: "
         "[0]}, {ranks: [1]}]}]}]}";
     struct hsp_err err = {0};
@@ -352,7 +353,8 @@ static void host_memory_of_a_node_is_shared(void **state)
 {
     (void)state;
     static const char text[] =
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 8, "
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 16, micro_batches: "
+        "8, "
         "stages: [{layers: 2, ranks: [0], saved: offload}, {layers: 2, ranks: [1], saved: "
         "offload}, {layers: 2, ranks: [2], saved: offload}]}]}";
     struct hsp_err err = {0};
@@ -408,13 +410,16 @@ static void communicators_take_memory(void **state)
         uint32_t ranks;
         double groups, pairs; /* of rank 0 */
     } of[] = {
-        {"{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 16, micro_batches: 8, "
+        {"{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 16, micro_batches: "
+         "8, "
          "stages: [{layers: 6, ranks: [0]}]}]}",
          1, 0, 0},
-        {"{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 16, micro_batches: 8, "
+        {"{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 16, micro_batches: "
+         "8, "
          "stages: [{layers: 6, ranks: [0, 1], tensor: [1, 1]}]}]}",
          2, 1, 0},
-        {"{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 16, micro_batches: 8, "
+        {"{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 16, micro_batches: "
+         "8, "
          "stages: [{layers: 3, ranks: [0]}, {layers: 3, ranks: [1, 2], tensor: [1, 1]}]}]}",
          3, 0, 4}, /* two ways with two members */
     };

@@ -248,7 +248,7 @@ static void a_node_gets_as_many_blocks_as_its_folder_holds(void **state)
 static void a_written_plan_is_refused_by_its_folder(void **state)
 {
     static const char text[] =
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 8, micro_batches: 8, "
+        "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 8, micro_batches: 8, "
         "stages: [{layers: 2, ranks: [0]}, {layers: 1, ranks: [1]}]}]}";
     (void)state;
     struct scene s;

@@ -215,8 +215,8 @@ static void test_state_as_in_fp32(void **state)
 static void test_memory(void **state)
 {
     (void)state;
-    static const char plan[] = HSP_PLAN_HEAD
-        "ranks: 1\nstreams: [{sequences: 7, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}]";
+    static const char plan[] = HSP_PLAN_HEAD "ranks: 1\npipelines: [{sequences: 7, micro_batches: "
+                                             "1, stages: [{layers: 2, ranks: [0]}]}]";
     struct hsp_model_spec s = spec_of("gpt", false, 2);
     int64_t bytes[2];
     s.hidden = 96;
@@ -244,7 +244,7 @@ static void test_tf32(void **state)
     struct plan_model m = plan_model_of(&s, HSP_OPT_ADAMW);
     struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);
     struct hsp_program_file f;
-    plan_compile(HSP_PLAN_HEAD "ranks: 1\nstreams: [{sequences: 7, micro_batches: 1, stages: "
+    plan_compile(HSP_PLAN_HEAD "ranks: 1\npipelines: [{sequences: 7, micro_batches: 1, stages: "
                                "[{layers: 1, ranks: [0]}]}]",
                  &m, arena, &f);
     assert_true(f.programs[0].bind.hyper.tf32);

@@ -44,7 +44,7 @@ static void test_homes(void **state)
 {
     (void)state;
     static const char form[] =
-        HSP_PLAN_HEAD "ranks: 4\nstreams:\n"
+        HSP_PLAN_HEAD "ranks: 4\npipelines:\n"
                       "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1]},"
                       " {layers: 1, ranks: [2]}]}\n"
                       "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3]}]}\n"
@@ -116,7 +116,7 @@ static void test_templates(void **state)
 {
     (void)state;
     static const char form[] = HSP_PLAN_HEAD
-        "ranks: 5\nzero: %d\nstreams:\n"
+        "ranks: 5\nzero: %d\npipelines:\n"
         "  - {sequences: %d, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1], tensor: "
         "[%d, %d]}, {layers: 1, ranks: [2]}]}\n"
         "  - {sequences: %d, micro_batches: 2, stages: [{layers: 2, ranks: [3, 4], tensor: [%d, "
@@ -149,7 +149,7 @@ static void test_recompute(void **state)
 {
     (void)state;
     static const char form[] = HSP_PLAN_HEAD
-        "ranks: 2\nzero: 0\nstreams:\n"
+        "ranks: 2\nzero: 0\npipelines:\n"
         "  - {sequences: 7, micro_batches: 7, schedule: gpipe, stages: [{layers: 4, ranks: [0, 1], "
         "tensor: [1, 1]%s}]}\n";
     struct plan_model m = plan_model("gpt", false, 4, HSP_OPT_ADAMW);
@@ -223,7 +223,7 @@ static int64_t class_bytes(const struct hsp_program *p, uint8_t cls)
 static void test_offload_memory(void **state)
 {
     (void)state;
-    static const char form[] = HSP_PLAN_HEAD "ranks: 3\nstreams:\n"
+    static const char form[] = HSP_PLAN_HEAD "ranks: 3\npipelines:\n"
                                              "  - {sequences: 7, micro_batches: 7, stages: "
                                              "[{layers: 6, ranks: [0], saved: %s}, {layers: "
                                              "1, ranks: [1]}, {layers: 1, ranks: [2]}]}\n";
@@ -284,7 +284,7 @@ static void test_offload_overlaps(void **state)
 {
     (void)state;
     static const char plan[] = HSP_PLAN_HEAD
-        "ranks: 1\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 4, ranks: [0], "
+        "ranks: 1\npipelines: [{sequences: 7, micro_batches: 2, stages: [{layers: 4, ranks: [0], "
         "saved: offload}]}]";
     struct plan_model m = plan_model("gpt", false, 4, HSP_OPT_ADAMW);
     struct hsp_arena *arena = hsp_arena_new(PLAN_ARENA_BYTES);

@@ -36,7 +36,8 @@ static void make_zero(struct made *m, int zero, const char *streams)
     char text[1024];
     m->arena = hsp_arena_new((size_t)256 << 20);
     snprintf(text, sizeof text,
-             "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: %d\nstreams: [%s]", zero, streams);
+             "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: %d\npipelines: [%s]", zero,
+             streams);
     assert_ok(hsp_graph_build(&s, &m->g, &err), &err);
     if (m->g->seed == HSP_NONE) {
         assert_ok(hsp_graph_autodiff(m->g, &err), &err);

@@ -17,9 +17,9 @@ struct made {
     struct hsp_program_file f;
 };
 
-#define TWO(zero, bucket)                                                                        \
-    "ranks: 2\nzero: " zero "\nbucket: " bucket "\nstreams: [{sequences: 5, micro_batches: 2, "  \
-    "stages: [{layers: 3, ranks: [0]}]}, {sequences: 3, micro_batches: 1, stages: [{layers: 3, " \
+#define TWO(zero, bucket)                                                                         \
+    "ranks: 2\nzero: " zero "\nbucket: " bucket "\npipelines: [{sequences: 5, micro_batches: 2, " \
+    "stages: [{layers: 3, ranks: [0]}]}, {sequences: 3, micro_batches: 1, stages: [{layers: 3, "  \
     "ranks: [1]}]}]"
 
 static const char *const PLANS[] = {
@@ -27,10 +27,11 @@ static const char *const PLANS[] = {
     TWO("1", "1"),
     TWO("1", "20000"),
     TWO("0", "60000000"),
-    "ranks: 4\nzero: 1\nbucket: 3000\nstreams: [{sequences: 4, micro_batches: 2, stages: [{layers: "
+    "ranks: 4\nzero: 1\nbucket: 3000\npipelines: [{sequences: 4, micro_batches: 2, stages: "
+    "[{layers: "
     "1, ranks: [0]}, {layers: 2, ranks: [1]}]}, {sequences: 4, micro_batches: 2, stages: [{layers: "
     "3, ranks: [2, 3], tensor: [2, 1]}]}]",
-    "ranks: 3\nzero: 1\nbucket: 3000\nstreams: [{sequences: 4, micro_batches: 4, schedule: "
+    "ranks: 3\nzero: 1\nbucket: 3000\npipelines: [{sequences: 4, micro_batches: 4, schedule: "
     "zero_bubble, stages: [{layers: 1, ranks: [0]}, {layers: 2, ranks: [1]}]}, {sequences: 4, "
     "micro_batches: 2, stages: [{layers: 3, ranks: [2]}]}]"};
 

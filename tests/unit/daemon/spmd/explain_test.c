@@ -45,7 +45,7 @@ static struct hsp_plan explain(const char *text, const struct plan_model *m,
 
 /* Tensor, pipeline and data parallel, all alike (T10). */
 static const char alike[] =
-    HSP_PLAN_HEAD "ranks: 8\nzero: %d\nstreams:\n"
+    HSP_PLAN_HEAD "ranks: 8\nzero: %d\npipelines:\n"
                   "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1]}, "
                   "{layers: 1, ranks: [2, 3]}]}\n"
                   "  - {sequences: 3, micro_batches: 2, stages: [{layers: 1, ranks: [4, 5]}, "
@@ -110,7 +110,7 @@ static void test_unlike(void **state)
     struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
     struct plan_model m = plan_model("gpt", false, 2, HSP_OPT_ADAMW);
     struct hsp_plan total = explain(
-        HSP_PLAN_HEAD "ranks: 4\nstreams:\n"
+        HSP_PLAN_HEAD "ranks: 4\npipelines:\n"
                       "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1]}, "
                       "{layers: 1, ranks: [2]}]}\n"
                       "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3]}]}\n",

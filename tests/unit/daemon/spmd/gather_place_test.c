@@ -249,7 +249,7 @@ static void check_places(const struct plan_model *m, const char *text, struct ta
 
 #define ONE(stage) \
     HSP_PLAN_HEAD  \
-    "ranks: 3\nzero: 0\nstreams:\n  - {sequences: 7, micro_batches: 3, stages: [" stage "]}\n"
+    "ranks: 3\nzero: 0\npipelines:\n  - {sequences: 7, micro_batches: 3, stages: [" stage "]}\n"
 
 static const char *const plans[] = {
     ONE("{layers: 1, ranks: [0, 1, 2]}"),
@@ -268,11 +268,11 @@ static const char *const row_plans[] = {
     ONE("{layers: 1, split: sequence, shares: [3, 1], groups: [{ranks: [0, 1], tensor: [2, 1]}, "
         "{ranks: [2]}], sequence_parallel: true}"),
     HSP_PLAN_HEAD
-    "ranks: 4\nstreams:\n  - {sequences: 6, micro_batches: 2, stages: [{layers: 1, split: batch, "
+    "ranks: 4\npipelines:\n  - {sequences: 6, micro_batches: 2, stages: [{layers: 1, split: batch, "
     "shares: [2, 1], groups: [{ranks: [0, 1]}, {ranks: [2]}]}]}\n"
     "  - {sequences: 1, micro_batches: 1, stages: [{layers: 1, ranks: [3]}]}\n",
     HSP_PLAN_HEAD
-    "ranks: 4\nstreams:\n  - {sequences: 6, micro_batches: 2, stages: [{layers: 1, split: batch, "
+    "ranks: 4\npipelines:\n  - {sequences: 6, micro_batches: 2, stages: [{layers: 1, split: batch, "
     "shares: [2, 1], groups: [{ranks: [0, 1]}, {ranks: [2]}], sequence_parallel: true}]}\n"
     "  - {sequences: 1, micro_batches: 1, stages: [{layers: 1, ranks: [3]}]}\n",
 };

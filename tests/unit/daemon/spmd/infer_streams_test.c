@@ -200,7 +200,7 @@ static void the_figure_is_found(void **state)
 {
     (void)state;
     static const char found[] =
-        HEAD "ranks: 7\nstreams:\n  - {sequences: 3, stages: [{layers: 4, ranks: [0, 3]}]}\n"
+        HEAD "ranks: 7\npipelines:\n  - {sequences: 3, stages: [{layers: 4, ranks: [0, 3]}]}\n"
              "  - {sequences: 2, stages: [{layers: 1, ranks: [1]}, {layers: 3, ranks: [5, 6]}]}\n"
              "  - {sequences: 2, stages: [{layers: 4, split: sequence, groups: [{ranks: [2]}, "
              "{ranks: [4]}]}]}\n";
@@ -351,12 +351,12 @@ static void forms_that_do_not_parse(void **state)
     static const char *const bad[] = {
         HEAD "ranks: 1\nannotations: []\nbatches: [{sequences: 7}]",
         HEAD "ranks: 1\nannotations: [{name: a, use: 0}]",
-        HEAD "ranks: 1\nannotations: [{name: a, use: 0}]\nbatches: [{sequences: 7}]\nstreams: "
+        HEAD "ranks: 1\nannotations: [{name: a, use: 0}]\nbatches: [{sequences: 7}]\npipelines: "
              "[{sequences: "
              "7, stages: [{layers: 4, ranks: [0]}]}]",
-        HEAD
-        "ranks: 1\nbatches: [{sequences: 7}]\nstreams: [{sequences: 7, stages: [{layers: 4, ranks: "
-        "[0]}]}]",
+        HEAD "ranks: 1\nbatches: [{sequences: 7}]\npipelines: [{sequences: 7, stages: [{layers: 4, "
+             "ranks: "
+             "[0]}]}]",
         HEAD "ranks: 1\nannotations: [{name: a}]\nbatches: [{sequences: 7}]",
         HEAD "ranks: 1\nannotations: [{name: \"a[1\", use: 0}]\nbatches: [{sequences: 7}]",
         HEAD "ranks: 1\nannotations: [{name: a, use: 0}]\nbatches: [{sequences: 7, stages: "
@@ -383,7 +383,7 @@ static void other_stages_than_what_is_sent(void **state)
 {
     (void)state;
     static const char text[] = HEAD
-        "ranks: 5\nstreams:\n  - {sequences: 4, stages: [{layers: 2, ranks: [0, 1]}, {layers: 2, "
+        "ranks: 5\npipelines:\n  - {sequences: 4, stages: [{layers: 2, ranks: [0, 1]}, {layers: 2, "
         "ranks: [2]}]}\n  - {sequences: 3, stages: [{layers: 2, ranks: [3]}, {layers: 2, ranks: "
         "[4]}]}\n";
     static const struct {

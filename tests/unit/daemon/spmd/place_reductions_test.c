@@ -149,19 +149,24 @@ static void check_places(const struct plan_model *m, const char *text, struct ta
 }
 
 static const char *const plans[] = {
-    "ranks: 2\nzero: 0\nstreams:\n  - {sequences: 7, micro_batches: 3, stages: [{layers: 1, ranks: "
+    "ranks: 2\nzero: 0\npipelines:\n  - {sequences: 7, micro_batches: 3, stages: [{layers: 1, "
+    "ranks: "
     "[0, 1]}]}\n",
-    "ranks: 3\nzero: 1\nstreams:\n  - {sequences: 7, micro_batches: 2, stages: [{layers: 1, ranks: "
+    "ranks: 3\nzero: 1\npipelines:\n  - {sequences: 7, micro_batches: 2, stages: [{layers: 1, "
+    "ranks: "
     "[0, 1, 2], tensor: [1, 1, 1]}]}\n",
-    "ranks: 3\nzero: 1\nstreams:\n  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: "
+    "ranks: 3\nzero: 1\npipelines:\n  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, "
+    "ranks: "
     "[0, 1]}]}\n"
     "  - {sequences: 3, micro_batches: 1, stages: [{layers: 1, ranks: [2]}]}\n",
-    "ranks: 2\nzero: 0\nstreams:\n  - {sequences: 7, micro_batches: 3, stages: [{layers: 1, ranks: "
+    "ranks: 2\nzero: 0\npipelines:\n  - {sequences: 7, micro_batches: 3, stages: [{layers: 1, "
+    "ranks: "
     "[0, 1], sequence_parallel: true}]}\n",
 };
 /* Not for mlp, whose sequences cannot be cut. */
 static const char *const group_plans[] = {
-    "ranks: 4\nzero: 1\nstreams:\n  - {sequences: 7, micro_batches: 2, stages: [{layers: 1, split: "
+    "ranks: 4\nzero: 1\npipelines:\n  - {sequences: 7, micro_batches: 2, stages: [{layers: 1, "
+    "split: "
     "sequence, "
     "groups: [{ranks: [0, 1]}, {ranks: [2, 3]}]}]}\n",
 };

@@ -14,7 +14,7 @@ enum { GROUPS = 4, LAYERS = 2 };
 
 /* Four groups with two ranks in the second; @saved: keep or recompute. */
 static const char form[] = HSP_PLAN_HEAD
-    "ranks: 5\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, split: "
+    "ranks: 5\npipelines: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, split: "
     "sequence, shares: [%s], groups: [{ranks: [0]}, {ranks: [1, 4], tensor: [2, 1]}, "
     "{ranks: [2]}, {ranks: [3]}], saved: %s}]}]";
 static const uint32_t group_of[] = {0, 1, 2, 3, 1};
@@ -204,7 +204,7 @@ static double work_on(const struct hsp_graph *g, int64_t lo, int64_t hi)
 }
 
 static const char balanced[] = HSP_PLAN_HEAD
-    "ranks: 5\nstreams: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, split: "
+    "ranks: 5\npipelines: [{sequences: 7, micro_batches: 2, stages: [{layers: 2, split: "
     "sequence, shares: [2, 1, 0, 1, 1], balance: %s, groups: [{ranks: [0]}, {ranks: "
     "[1]}, {ranks: [2]}, {ranks: [3]}, {ranks: [4]}]}]}]";
 

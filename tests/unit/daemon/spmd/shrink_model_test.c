@@ -105,7 +105,7 @@ static void test_a_large_model(void **state)
 {
     (void)state;
     static const char plan[] = HSP_PLAN_HEAD
-        "ranks: 6\nzero: 1\nstreams:\n"
+        "ranks: 6\nzero: 1\npipelines:\n"
         "  - {sequences: 40, micro_batches: 10, stages: [{layers: 14, ranks: [0, 1], tensor: [11, "
         "5]}, {layers: 10, ranks: [2, 3], tensor: [9, 7]}]}\n"
         "  - {sequences: 24, micro_batches: 5, stages: [{layers: 24, ranks: [4, 5], tensor: [0, "
@@ -143,7 +143,7 @@ static void test_a_llama(void **state)
 {
     (void)state;
     static const char plan[] = HSP_PLAN_HEAD
-        "ranks: 3\nzero: 1\nstreams:\n"
+        "ranks: 3\nzero: 1\npipelines:\n"
         "  - {sequences: 10, micro_batches: 5, stages: [{layers: 4, ranks: [0, 1], tensor: [2, "
         "1]}]}\n  - {sequences: 6, micro_batches: 3, stages: [{layers: 4, ranks: [2]}]}\n";
     struct hsp_model_spec m = {.family = "llama",
@@ -211,11 +211,11 @@ static void test_groups(void **state)
         assert_true(x.size.model.hidden < 64 && x.size.model.sequence < 64);
         done(&x);
     }
-    static const char far[] =
-        HSP_PLAN_HEAD "ranks: 4\nstreams: [{sequences: 80, micro_batches: 2, stages: [{layers: 1, "
-                      "split: sequence, shares: [100, 1], groups: [{ranks: [0]}, {ranks: [1]}]}, "
-                      "{layers: 1, split: batch, shares: [9, 1], groups: [{ranks: [2]}, {ranks: "
-                      "[3]}]}]}]";
+    static const char far[] = HSP_PLAN_HEAD
+        "ranks: 4\npipelines: [{sequences: 80, micro_batches: 2, stages: [{layers: 1, "
+        "split: sequence, shares: [100, 1], groups: [{ranks: [0]}, {ranks: [1]}]}, "
+        "{layers: 1, split: batch, shares: [9, 1], groups: [{ranks: [2]}, {ranks: "
+        "[3]}]}]}]";
     make(&x, &m, 80, far);
     check(&x, far);
     assert_true(x.size.model.sequence >= 51 && x.size.model.sequence < 70);
@@ -274,7 +274,7 @@ static void test_homes(void **state)
 {
     (void)state;
     static const char plan[] = HSP_PLAN_HEAD
-        "ranks: 3\nstreams:\n"
+        "ranks: 3\npipelines:\n"
         "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], tensor: [2, "
         "1]}]}\n"
         "  - {sequences: 3, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n"
@@ -309,9 +309,9 @@ static void test_plans_of_a_pool(void **state)
         (void)snprintf(
             text, sizeof text,
             "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
-            "  - {max_length: 256, plan: {ranks: 2, streams: [{sequences: 4, micro_batches: 2, "
+            "  - {max_length: 256, plan: {ranks: 2, pipelines: [{sequences: 4, micro_batches: 2, "
             "stages: [{layers: 2, ranks: [0, 1], tensor: [3, 1]}]}]}}\n"
-            "  - {max_length: %u, plan: {ranks: 2, streams: [{sequences: 4, micro_batches: 2, "
+            "  - {max_length: %u, plan: {ranks: 2, pipelines: [{sequences: 4, micro_batches: 2, "
             "stages: [{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}]}]}}\n",
             longest);
         x.t.data.longest = x.t.data.sequence;

@@ -105,7 +105,7 @@ static void templates_are_free_of_shares(void **state)
 {
     (void)state;
     static const char form[] = HSP_PLAN_HEAD
-        "ranks: 6\nzero: %d\nstreams:\n"
+        "ranks: 6\nzero: %d\npipelines:\n"
         "  - {sequences: 7, micro_batches: 2, stages: [{layers: 1, split: sequence, shares: [%d, "
         "%d], groups: [{ranks: [0, 1], tensor: [%d, %d]}, {ranks: [2, 3], tensor: [%d, %d]}], "
         "sequence_parallel: %s}, {layers: 1, split: sequence, shares: [%d, %d], groups: [{ranks: "
@@ -162,10 +162,10 @@ static void what_cannot_be_cut_is_refused(void **state)
 {
     (void)state;
     static const char sequence[] =
-        HSP_PLAN_HEAD "ranks: 2\nstreams: [{sequences: 7, stages: [{layers: 2, split: sequence, "
+        HSP_PLAN_HEAD "ranks: 2\npipelines: [{sequences: 7, stages: [{layers: 2, split: sequence, "
                       "groups: [{ranks: [0]}, {ranks: [1]}]}]}]";
     static const char batch[] =
-        HSP_PLAN_HEAD "ranks: 2\nstreams: [{sequences: 7, stages: [{layers: 2, split: batch, "
+        HSP_PLAN_HEAD "ranks: 2\npipelines: [{sequences: 7, stages: [{layers: 2, split: batch, "
                       "groups: [{ranks: [0]}, {ranks: [1]}]}]}]";
     static const struct {
         const char *family, *plan;
@@ -214,7 +214,7 @@ static void uneven_rings_as_unsharded(void **state)
 {
     (void)state;
     static const char text[] = HSP_PLAN_HEAD
-        "ranks: 9\nstreams:\n"
+        "ranks: 9\npipelines:\n"
         "  - {sequences: 3, micro_batches: 3, stages: [{layers: 2, ranks: [0, 1]}]}\n"
         "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, split: sequence, shares: [3, "
         "5], "

@@ -147,7 +147,7 @@ static void cases_one_after_another_are_cold_ones_to_the_byte(void **state)
 }
 
 #define TWO_STREAMS                                                                            \
-    HSP_PLAN_HEAD "ranks: %d\nstreams:\n"                                                      \
+    HSP_PLAN_HEAD "ranks: %d\npipelines:\n"                                                    \
                   "  - {sequences: %d, micro_batches: 2, stages: [{layers: 2, ranks: [0, 1], " \
                   "tensor: [%d, 1]}, {layers: 2, ranks: [2]}]}\n"                              \
                   "  - {sequences: %d, micro_batches: 2, stages: [{layers: 2, ranks: [%d]}, "  \
@@ -181,11 +181,11 @@ static void a_switch_makes_the_templates_of_what_it_changes(void **state)
     hsp_graph_free(m.g);
 }
 
-#define POOL                                                                                     \
-    "apiVersion: hspmd/v1\nkind: pool\nplans:\n"                                                 \
-    "  - {max_length: 2, plan: {ranks: 2, streams: [{sequences: 4, stages: [{layers: 2, ranks: " \
-    "[0]%s}]}, {sequences: 3, stages: [{layers: 2, ranks: [1]}]}]}}\n"                           \
-    "  - {max_length: 4, plan: {ranks: 2, streams: [{sequences: 7, micro_batches: 7, stages: "   \
+#define POOL                                                                                       \
+    "apiVersion: hspmd/v1\nkind: pool\nplans:\n"                                                   \
+    "  - {max_length: 2, plan: {ranks: 2, pipelines: [{sequences: 4, stages: [{layers: 2, ranks: " \
+    "[0]%s}]}, {sequences: 3, stages: [{layers: 2, ranks: [1]}]}]}}\n"                             \
+    "  - {max_length: 4, plan: {ranks: 2, pipelines: [{sequences: 7, micro_batches: 7, stages: "   \
     "[{layers: 1, ranks: [1]}, {layers: 1, ranks: [0]}]}]}}\n"
 
 static void plans_of_a_pool_are_told_apart(void **state)

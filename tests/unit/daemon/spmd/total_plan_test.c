@@ -160,7 +160,7 @@ static void test_random(void **state)
 }
 
 static const char homes_plan[] =
-    HSP_PLAN_HEAD "ranks: 4\nstreams:\n"
+    HSP_PLAN_HEAD "ranks: 4\npipelines:\n"
                   "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1]},"
                   " {layers: 1, ranks: [2]}]}\n"
                   "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3]}]}\n"
@@ -190,7 +190,7 @@ static void test_rules(void **state)
 
 /* A stage of tensor parallelism, one alone, a second stream, sharded state: every kind of line. */
 static const char rich[] = HSP_PLAN_HEAD
-    "ranks: 4\nzero: 1\nstreams:\n"
+    "ranks: 4\nzero: 1\npipelines:\n"
     "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1], tensor: [2, 1]}, "
     "{layers: 1, ranks: [2]}]}\n"
     "  - {sequences: 3, micro_batches: 2, stages: [{layers: 2, ranks: [3]}]}\n";
@@ -227,9 +227,9 @@ static void test_lines(void **state)
         "96, "
         "gets: 96}, {kind: all_gather, ranks: [0, 3], gives: 96, gets: 96}, {kind: p2p, ranks: [1, "
         "3], gives: [96, 0], gets: [0, 96]}]}\n",
-        "{phase: forward, stream: 0, stage: 0, makes: \"h.0.attn.proj.product#sum\", before: "
+        "{phase: forward, pipeline: 0, stage: 0, makes: \"h.0.attn.proj.product#sum\", before: "
         "\"h.0.attn.proj\", moves: [{kind: all_reduce, ranks: [0, 1], gives: 384, gets: 384}]}\n",
-        "{phase: backward, stream: 0, stage: 0, from: 1, makes: \"h.0.grad.2\", before: "
+        "{phase: backward, pipeline: 0, stage: 0, from: 1, makes: \"h.0.grad.2\", before: "
         "\"h.0.mlp.proj.bias.grad\", moves: [{kind: p2p, ranks: [0, 1, 2], gives: [0, 0, 768], "
         "gets: [384, 384, 0]}]}\n",
         "{phase: post, makes: \"h.0.attn.q.weight#grad\", moves: [{kind: reduce_scatter, ranks: "
@@ -448,6 +448,22 @@ static void test_digest(void **state)
     hsp_graph_free(m.g);
 }
 
+/* The digest of a plan is that of every release: a plan that runs is known again by it after an
+ * upgrade of hspmdd. Its text has the older names of keys. */
+static void the_digest_is_that_of_older_releases(void **state)
+{
+    (void)state;
+    struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
+    struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
+    struct hsp_digest d = {0};
+    struct hsp_err err = {0};
+    assert_ok(hsp_plan_digest(m.g, parse(rich, arena), &m.t, &d, &err), &err);
+    assert_int_equal(d.hi, UINT64_C(0x29a06b8b0113b1d6));
+    assert_int_equal(d.lo, UINT64_C(0x9bd4bf6ce9f23562));
+    hsp_arena_free(arena);
+    hsp_graph_free(m.g);
+}
+
 static void test_bad_text(void **state)
 {
     (void)state;
@@ -457,19 +473,19 @@ static void test_bad_text(void **state)
         {"homes: [{name: \"h.[2-1].x\", home: 0}]", "a range is [FIRST-LAST]"},
         {"homes: [{name: \"h.[0-1].[0-1]\", home: 0}]", "a range is [FIRST-LAST]"},
         {"homes: [{name: x}]", "missing key home"},
-        {"uses: [{stream: 0, stage: 0, layouts: {}, ops: [{op: gelu, makes: x, cut: \"\", in: "
+        {"uses: [{pipeline: 0, stage: 0, layouts: {}, ops: [{op: gelu, makes: x, cut: \"\", in: "
          "[L1], out: [whole]}]}]",
          "no layout L1 in this stage"},
-        {"uses: [{stream: 0, stage: 0, layouts: {}, ops: [{op: gelu, makes: x, cut: \"\", in: "
+        {"uses: [{pipeline: 0, stage: 0, layouts: {}, ops: [{op: gelu, makes: x, cut: \"\", in: "
          "[whole, whole], out: [whole]}]}]",
          "2 layouts, the op has 1"},
-        {"uses: [{stream: 0, stage: 0, layouts: {}, ops: [{op: tanh, makes: x, cut: \"\", in: "
+        {"uses: [{pipeline: 0, stage: 0, layouts: {}, ops: [{op: tanh, makes: x, cut: \"\", in: "
          "[whole], out: [whole]}]}]",
          "no op tanh"},
         {"reshards: [{phase: pre, makes: x, before: y, moves: []}]",
          "before belongs to forward and backward"},
-        {"reshards: [{phase: forward, stream: 0, makes: x, moves: []}]", "missing key stage"},
-        {"reshards: [{phase: forward, stream: 0, stage: 0, makes: \"a.[0-2]\", before: "
+        {"reshards: [{phase: forward, pipeline: 0, makes: x, moves: []}]", "missing key stage"},
+        {"reshards: [{phase: forward, pipeline: 0, stage: 0, makes: \"a.[0-2]\", before: "
          "\"a.[0-1]\", moves: []}]",
          "2 names for 3 made"},
         {"reshards: [{phase: pre, makes: x, moves: [{kind: p2p, ranks: [1, 0], gives: 1, gets: "
@@ -622,13 +638,21 @@ static void test_trees(void **state)
 HSP_TEST_FILE(total_plan_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),       cmocka_unit_test(test_stage_groups),
-        cmocka_unit_test(test_random),      cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_lines),       cmocka_unit_test(test_every_line),
-        cmocka_unit_test(test_changes),     cmocka_unit_test(test_every_home),
-        cmocka_unit_test(test_homes_alone), cmocka_unit_test(test_digest),
-        cmocka_unit_test(test_bad_text),    cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_groups),      cmocka_unit_test(test_trees),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_stage_groups),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_every_line),
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_every_home),
+        cmocka_unit_test(test_homes_alone),
+        cmocka_unit_test(test_digest),
+        cmocka_unit_test(the_digest_is_that_of_older_releases),
+        cmocka_unit_test(test_bad_text),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,7 @@ static void test_homes(void **state)
         char plan[2048];
         snprintf(plan, sizeof plan,
                  HSP_PLAN_HEAD
-                 "ranks: 4\nzero: 3\nstreams:\n"
+                 "ranks: 4\nzero: 3\npipelines:\n"
                  "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1]},"
                  " {layers: 1, ranks: [2], saved: recompute}]}\n"
                  "  - {sequences: 3, micro_batches: 3, stages: [{layers: 2, ranks: [3]}]}\n"
@@ -93,7 +93,7 @@ static void test_homes(void **state)
 /* ---- programs ---- */
 
 #define UNLIKE_STREAMS                                                                        \
-    HSP_PLAN_HEAD "ranks: 2\nzero: 3\nstreams:\n"                                             \
+    HSP_PLAN_HEAD "ranks: 2\nzero: 3\npipelines:\n"                                           \
                   "  - {sequences: 5, micro_batches: 3, stages: [{layers: 2, ranks: [0]}]}\n" \
                   "  - {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [1]}]}\n"
 
@@ -177,7 +177,7 @@ static void test_ahead(void **state)
     char plan[1024];
     snprintf(plan, sizeof plan,
              HSP_PLAN_HEAD
-             "ranks: 2\nzero: 3\nstreams:\n"
+             "ranks: 2\nzero: 3\npipelines:\n"
              "  - {sequences: 4, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}\n"
              "  - {sequences: 3, micro_batches: 2, stages: [{layers: 4, ranks: [1]}]}\n");
     plan_compile(plan, &m, arena, &f);
@@ -274,7 +274,7 @@ static void test_memory(void **state)
         for (int cut = 0; cut < 2; cut++) {
             char plan[1024];
             snprintf(plan, sizeof plan,
-                     HSP_PLAN_HEAD "ranks: 3\nzero: %d\nstreams:\n"
+                     HSP_PLAN_HEAD "ranks: 3\nzero: %d\npipelines:\n"
                                    "  - {sequences: 3, micro_batches: 2, stages: [{layers: 24, "
                                    "ranks: [0]%s}]}\n"
                                    "  - {sequences: 2, micro_batches: 2, stages: [{layers: 24, "

@@ -107,7 +107,7 @@ static void test_network(void **state)
     struct hsp_worker_config c;
     const char *told = NULL;
     const char *text =
-        "advertise_address: 10.0.0.9\ndevices: [{}, {}, {}, {}]\nkeepers: 1\nnetwork:\n"
+        "advertise_address: 10.0.0.9\ndevices: [{}, {}, {}, {}]\nreplica_holders: 1\nnetwork:\n"
         "  - {name: eth0, devices: [3]}\n"
         "  - {name: ib0, gbit_per_s: 200, address: 10.1.0.1, devices: [0, 1]}\n";
     assert_ok(parse("", 0, "x", arena, &c, &err), &err);
@@ -128,7 +128,35 @@ static void test_network(void **state)
     }
 }
 
+/* `keepers` of older releases is read as replica_holders, in every layer. */
+static void the_older_name_of_replica_holders_is_read(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_worker_config c;
+    struct hsp_buf b;
+    struct hsp_layers l = {.name = "x", .text = "\nkeepers: 1\n", .len = 12};
+    assert_ok(parse("replica_holders: 3\n", 19, "x", arena, &c, &err), &err);
+    assert_int_equal(c.n_keepers, 3);
+    assert_ok(hsp_worker_config_load(&l, arena, &c, &err), &err);
+    assert_int_equal(c.n_keepers, 1);
+    hsp_buf_init(&b, 1 << 16);
+    hsp_worker_config_print(&c, &b);
+    assert_non_null(strstr(hsp_buf_cstr(&b), "\nreplica_holders: 1  # x:2\n"));
+    assert_null(strstr(hsp_buf_cstr(&b), "keepers"));
+    hsp_buf_fini(&b);
+    assert_ok(hsp_layers_arg(&l, "keepers=4", arena, &err), &err);
+    assert_ok(hsp_worker_config_load(&l, arena, &c, &err), &err);
+    assert_int_equal(c.n_keepers, 4);
+    assert_ok(hsp_layers_arg(&l, "replica_holders=0", arena, &err), &err);
+    assert_int_equal(hsp_worker_config_load(&l, arena, &c, &err), HSP_EPARSE);
+    assert_string_equal(err.msg, "command line:1:1: keepers: the older name of replica_holders, "
+                                 "which is given too: delete keepers");
+}
+
 static const struct ct_wrong wrong_files[] = {
+    {"replica_holders: 1\nkeepers: 1\n",
+     ":2:10: keepers: the older name of replica_holders, which is given too: delete keepers"},
     {"network: 3\n", "list"},
     {"network: [{gbit_per_s: 1}]\n", "name"},
     {"network: [{name: eth0eth0eth0eth0}]\n", "1 to 15 letters"},
@@ -193,6 +221,7 @@ HSP_TEST_FILE(worker_config_test)
         cmocka_unit_test_setup_teardown(test_without_devices_there_is_one, setup, teardown),
         cmocka_unit_test_setup_teardown(test_leaving_and_audit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_network, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_older_name_of_replica_holders_is_read, setup, teardown),
         CT_TESTS(&program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

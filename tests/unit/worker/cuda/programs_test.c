@@ -43,14 +43,14 @@ static const struct hsp_model_spec LLAMA = {.family = "llama",
                                             .dropout = 0.3};
 
 #define HEAD "apiVersion: hspmd/v1\nkind: plan\n"
-static const char ONE[] = HEAD "ranks: 1\nstreams:\n"
+static const char ONE[] = HEAD "ranks: 1\npipelines:\n"
                                "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: "
                                "[0]}]}\n";
-static const char BOTH[] = HEAD "ranks: 1\nstreams:\n"
+static const char BOTH[] = HEAD "ranks: 1\npipelines:\n"
                                 "  - {sequences: 4, micro_batches: 2, stages: [{layers: 2, ranks: "
                                 "[0]}]}\n";
 static const char STAGES[] =
-    HEAD "ranks: 3\nzero: 1\nstreams:\n"
+    HEAD "ranks: 3\nzero: 1\npipelines:\n"
          "  - {sequences: 3, micro_batches: 3, stages: [{layers: 1, ranks: [0], saved: offload}, "
          "{layers: 1, ranks: [1], saved: recompute}]}\n"
          "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";

@@ -19,15 +19,15 @@
 #include "worker/state/segment_name.h"
 
 static const char plan_two[] =
-    "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 4, "
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 4, "
     "micro_batches: 2, stages: [{layers: 3, ranks: [0]}]}, {sequences: 2, "
     "micro_batches: 1, stages: [{layers: 3, ranks: [1]}]}]}";
 static const char plan_three[] =
-    "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 2, "
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 2, "
     "stages: [{layers: 3, ranks: [0]}]}, {sequences: 2, stages: [{layers: "
     "3, ranks: [1]}]}, {sequences: 2, stages: [{layers: 3, ranks: [2]}]}]}";
 static const char plan_cut[] =
-    "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 3, "
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 3, "
     "stages: [{layers: 3, ranks: [0]}]}, {sequences: 3, stages: [{layers: "
     "3, ranks: [1, 2], tensor: [1, 1]}]}]}";
 static const char *const plans[N_LAYOUTS] = {

@@ -14,7 +14,7 @@
 #define NEVER 1000 /* no version but the first is due */
 
 static const char two[] =
-    "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 4, micro_batches: 2, "
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 4, micro_batches: 2, "
     "stages: [{layers: 3, ranks: [0]}]}, {sequences: 2, micro_batches: 1, stages: "
     "[{layers: 3, ranks: [1]}]}]}";
 

@@ -15,7 +15,7 @@
 #define SPOIL "damaged on purpose"
 
 /* Every rank gathers from the others the weights that it computes with. */
-static const char plan_zero3[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 3\nstreams:\n"
+static const char plan_zero3[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 3\npipelines:\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [0]}]}\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [2]}]}\n";

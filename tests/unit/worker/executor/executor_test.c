@@ -421,7 +421,7 @@ static void count_passed(struct xw_world *w, const struct xw_epoch *d, uint32_t 
     }
 }
 
-static const char plan_three[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nstreams:\n"
+static const char plan_three[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\npipelines:\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [0]}]}\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [2]}]}\n";

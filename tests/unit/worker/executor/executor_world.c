@@ -32,13 +32,14 @@ static const char job_form[] =
     "  schedule: {name: cosine, warmup_steps: 20, min_lr: 3e-4}}\n"
     "resources: {min: 1, max: 4}\ncheckpoint: {path: /none, every_steps: 25, keep: 2}\n";
 
-const char xw_plan_one[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 6, "
-                           "micro_batches: 1, stages: [{layers: 3, ranks: [0]}]}]}";
-const char xw_plan_dp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 1, streams: "
+const char xw_plan_one[] =
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 6, "
+    "micro_batches: 1, stages: [{layers: 3, ranks: [0]}]}]}";
+const char xw_plan_dp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 2, zero: 1, pipelines: "
                           "[{sequences: 4, micro_batches: 2, stages: "
                           "[{layers: 3, ranks: [0]}]}, {sequences: 2, micro_batches: 1, "
                           "stages: [{layers: 3, ranks: [1]}]}]}";
-const char xw_plan_pp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: "
+const char xw_plan_pp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: "
                           "6, micro_batches: 3, stages: [{layers: "
                           "1, ranks: [0]}, {layers: 2, ranks: [1, 2], tensor: [1, 1]}]}]}";
 

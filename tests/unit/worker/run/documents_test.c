@@ -25,7 +25,7 @@ static const struct hsp_model_spec GPT = {.family = "gpt",
                                           .packed = true,
                                           .dtype = HSP_F64};
 
-static const char HEAD[] = "apiVersion: hspmd/v1\nkind: plan\nranks: %d\nzero: %d\nstreams: %s\n";
+static const char HEAD[] = "apiVersion: hspmd/v1\nkind: plan\nranks: %d\nzero: %d\npipelines: %s\n";
 
 static const struct {
     const char *name;
@@ -174,15 +174,17 @@ static void every_plan_has_one_curve(void **state)
 static const char POOL[] =
     "apiVersion: hspmd/v1\nkind: pool\nplans:\n"
     "  - max_length: 28\n"
-    "    plan: {ranks: 3, streams: [{sequences: 5, micro_batches: 5, stages: [{layers: 4, ranks: "
+    "    plan: {ranks: 3, pipelines: [{sequences: 5, micro_batches: 5, stages: [{layers: 4, ranks: "
     "[2]}]}, {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}, {sequences: 4, "
     "micro_batches: 2, stages: [{layers: 4, ranks: [1]}]}]}\n"
     "  - max_length: 44\n"
-    "    plan: {ranks: 3, zero: 1, streams: [{sequences: 9, micro_batches: 9, stages: [{layers: 3, "
+    "    plan: {ranks: 3, zero: 1, pipelines: [{sequences: 9, micro_batches: 9, stages: [{layers: "
+    "3, "
     "ranks: [1]}, {layers: 1, ranks: [0], saved: recompute}]}, {sequences: 5, micro_batches: 5, "
     "stages: [{layers: 4, ranks: [2]}]}]}\n"
     "  - max_length: 96\n"
-    "    plan: {ranks: 3, zero: %d, streams: [{sequences: 14, micro_batches: 14, stages: [{layers: "
+    "    plan: {ranks: 3, zero: %d, pipelines: [{sequences: 14, micro_batches: 14, stages: "
+    "[{layers: "
     "4, "
     "ranks: [0, 1, 2], tensor: [2, 1, 1]}]}]}\n";
 

@@ -24,7 +24,7 @@ static const struct hsp_model_spec GPT = {.family = "gpt",
                                           .dtype = HSP_F64};
 
 static const char HEAD[] =
-    "apiVersion: hspmd/v1\nkind: plan\nranks: %d\nzero: %d\nbucket: %d\nstreams: %s\n";
+    "apiVersion: hspmd/v1\nkind: plan\nranks: %d\nzero: %d\nbucket: %d\npipelines: %s\n";
 
 static const struct plan {
     const char *name;

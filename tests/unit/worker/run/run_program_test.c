@@ -45,12 +45,12 @@ static const struct hsp_model_spec MLP = {
     .family = "mlp", .layers = 4, .hidden = 12, .vocab = 32, .sequence = 6, .dtype = HSP_F64};
 
 static const char ONE[] =
-    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\nzero: 0\nstreams:\n"
+    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\nzero: 0\npipelines:\n"
     "  - {sequences: 12, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}\n";
 
 /* The unsharded program of --verify takes one sequence at a time. */
 static const char SINGLY[] =
-    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\nzero: 0\nstreams:\n"
+    "apiVersion: hspmd/v1\nkind: plan\nranks: 1\nzero: 0\npipelines:\n"
     "  - {sequences: 12, micro_batches: 12, stages: [{layers: 4, ranks: [0]}]}\n";
 
 /* The layouts of claim loss-equality. */
@@ -59,43 +59,43 @@ static const struct {
 } PLANS[] = {
     {"one", ONE},
     {"uneven data parallel",
-     "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nzero: 0\nstreams:\n"
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nzero: 0\npipelines:\n"
      "  - {sequences: 7, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}\n"
      "  - {sequences: 5, micro_batches: 3, stages: [{layers: 4, ranks: [1]}]}\n"},
-    {"tensor parallel", "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nzero: 0\nstreams:\n"
+    {"tensor parallel", "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nzero: 0\npipelines:\n"
                         "  - {sequences: 12, micro_batches: 2, stages: "
                         "[{layers: 4, ranks: [0, 1], tensor: [3, 1]}]}\n"},
-    {"pipeline", "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 0\nstreams:\n"
+    {"pipeline", "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 0\npipelines:\n"
                  "  - {sequences: 12, micro_batches: 4, stages: [{layers: 1, ranks: [0]}, "
                  "{layers: 2, ranks: [1]}, {layers: 1, ranks: [2]}]}\n"},
     {"tensor and pipeline",
-     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\nstreams:\n"
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\npipelines:\n"
      "  - {sequences: 12, micro_batches: 3, stages: [{layers: 2, ranks: [0, 1], tensor: [1, 1]}, "
      "{layers: 2, ranks: [2, 3], tensor: [1, 3]}]}\n"},
-    {"zero", "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 1\nstreams:\n"
+    {"zero", "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 1\npipelines:\n"
              "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [0]}]}\n"
              "  - {sequences: 4, micro_batches: 2, stages: [{layers: 4, ranks: [1]}]}\n"
              "  - {sequences: 3, micro_batches: 1, stages: [{layers: 4, ranks: [2]}]}\n"},
     {"recomputation, tensor and pipeline",
-     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\nstreams:\n"
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\npipelines:\n"
      "  - {sequences: 12, micro_batches: 3, stages: [{layers: 2, ranks: [0, 1], tensor: [1, 1], "
      "saved: recompute}, {layers: 2, ranks: [2, 3], tensor: [1, 3], saved: recompute}]}\n"},
     {"recomputation in one of two streams",
-     "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 1\nstreams:\n"
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 1\npipelines:\n"
      "  - {sequences: 7, micro_batches: 3, stages: [{layers: 4, ranks: [0, 1], saved: "
      "recompute}]}\n"
      "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [2]}]}\n"},
     {"offload, tensor and pipeline",
-     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\nstreams:\n"
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\npipelines:\n"
      "  - {sequences: 12, micro_batches: 3, stages: [{layers: 2, ranks: [0, 1], tensor: [1, 1], "
      "saved: offload}, {layers: 2, ranks: [2, 3], tensor: [1, 3], saved: offload}]}\n"},
     {"offload in one of two streams, zero-bubble",
-     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\nstreams:\n"
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\npipelines:\n"
      "  - {sequences: 7, micro_batches: 5, schedule: zero_bubble, stages: [{layers: 2, ranks: [0, "
      "1], saved: offload}, {layers: 2, ranks: [3], saved: offload}]}\n"
      "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [2]}]}\n"},
     {"two streams of different depth and degree",
-     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\nstreams:\n"
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\npipelines:\n"
      "  - {sequences: 8, micro_batches: 4, stages: [{layers: 3, ranks: [0, 1], tensor: [2, 1]}, "
      "{layers: 1, ranks: [2]}]}\n"
      "  - {sequences: 4, micro_batches: 2, stages: [{layers: 4, ranks: [3]}]}\n"},
@@ -106,16 +106,16 @@ enum { N_PLANS = sizeof(PLANS) / sizeof(PLANS[0]) };
 static const struct {
     const char *name, *plan;
 } MORE[] = {
-    {"zero 3", "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 3\nstreams:\n"
+    {"zero 3", "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 3\npipelines:\n"
                "  - {sequences: 7, micro_batches: 3, stages: [{layers: 3, ranks: [0], saved: "
                "recompute}, {layers: 1, ranks: [1]}]}\n"
                "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [2]}]}\n"},
     {"cut sequences",
-     "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 0\nstreams:\n"
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 0\npipelines:\n"
      "  - {sequences: 12, micro_batches: 4, stages: [{layers: 4, split: sequence, "
      "shares: [3, 1], groups: [{ranks: [0, 1], tensor: [1, 1]}, {ranks: [2]}]}]}\n"},
     {"interleaved, offload",
-     "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nzero: 0\nstreams:\n"
+     "apiVersion: hspmd/v1\nkind: plan\nranks: 2\nzero: 0\npipelines:\n"
      "  - {sequences: 12, micro_batches: 4, schedule: interleaved, chunks: 2, stages: [{layers: "
      "[1, 1], ranks: [0], saved: offload}, {layers: [1, 1], ranks: [1]}]}\n"},
 };
@@ -199,7 +199,7 @@ static char *make_file(const char *dir, const struct hsp_model_spec *m, const ch
 /* The plan with buckets of @bytes; to be freed. */
 static char *with_bucket(const char *plan, unsigned bytes)
 {
-    const char *streams = strstr(plan, "streams:");
+    const char *streams = strstr(plan, "pipelines:");
     char *text;
     assert_non_null(streams);
     assert_true(asprintf(&text, "%.*sbucket: %u\n%s", (int)(streams - plan), plan, bytes, streams) >

@@ -33,13 +33,13 @@ static const struct hsp_model_spec MODEL = {.family = "gpt",
 
 /* Tensor parallel with uneven parts, two stages, a second stream, sharded state. */
 static const char MIXED[] = HEAD
-    "ranks: 4\nzero: 1\nstreams:\n"
+    "ranks: 4\nzero: 1\npipelines:\n"
     "  - {sequences: 8, micro_batches: 4, stages: [{layers: 1, ranks: [0, 1], tensor: [5, 3]}, "
     "{layers: 1, ranks: [2]}]}\n"
     "  - {sequences: 4, micro_batches: 3, stages: [{layers: 2, ranks: [3]}]}\n";
 /* A stage of two after a stage of two; whole homes. */
 static const char STAGES[] = HEAD
-    "ranks: 4\nstreams:\n"
+    "ranks: 4\npipelines:\n"
     "  - {sequences: 12, micro_batches: 3, stages: [{layers: 1, ranks: [0, 1], tensor: [1, 2]}, "
     "{layers: 1, ranks: [2, 3], tensor: [3, 1]}]}\n";
 
@@ -121,7 +121,7 @@ static void test_a_large_model(void **state)
     m.dtype = HSP_F32;
     make(&x, &m, 256,
          HEAD
-         "ranks: 5\nzero: 1\nstreams:\n"
+         "ranks: 5\nzero: 1\npipelines:\n"
          "  - {sequences: 180, micro_batches: 40, stages: [{layers: 14, ranks: [0, 1], tensor: "
          "[11, 5]}, {layers: 10, ranks: [2, 3], tensor: [9, 7]}]}\n"
          "  - {sequences: 76, micro_batches: 38, stages: [{layers: 24, ranks: [4]}]}\n");
@@ -271,7 +271,7 @@ static void test_noise_is_no_difference(void **state)
     m.packed = true;
     m.dtype = HSP_F32;
     make(&x, &m, 8,
-         HEAD "ranks: 3\nzero: 1\nstreams:\n"
+         HEAD "ranks: 3\nzero: 1\npipelines:\n"
               "  - {sequences: 8, micro_batches: 3, schedule: interleaved, chunks: 2, stages: "
               "[{layers: [0, 1], ranks: [2]}, {layers: [1, 1], ranks: [1]}, {layers: [1, 0], "
               "ranks: [0]}]}\n");
@@ -331,7 +331,7 @@ static void test_sums_in_two_steps(void **state)
     char *dir = hsp_test_tmpdir();
     make(&x, &MODEL, BATCH,
          HEAD
-         "ranks: 3\nstreams:\n"
+         "ranks: 3\npipelines:\n"
          "  - {sequences: 12, micro_batches: 3, stages: [{layers: 2, split: sequence, shares: [2, "
          "3], "
          "groups: [{ranks: [0, 1], tensor: [1, 2]}, {ranks: [2]}], sequence_parallel: true}]}\n");
