@@ -13,4 +13,5 @@ proto_base_libbase_a_SOURCES = \
   proto/base/rng.c proto/base/rng.h proto/base/simd.h \
   proto/base/size.h \
   proto/base/str.c proto/base/str.h \
-  proto/base/vec.c proto/base/vec.h
+  proto/base/vec.c proto/base/vec.h \
+  proto/base/word_sums.c proto/base/word_sums.h
