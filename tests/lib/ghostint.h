@@ -54,7 +54,7 @@ enum hsp_ghost_kind {
 /* One call as it was given, all bytes of it said, so that two can be compared as bytes. */
 struct hsp_ghost_call {
     enum hsp_ghost_kind kind;
-    struct hsp_call op; /* pointers NULL: the following stand for them */
+    struct hsp_call op; /* pointers but sums NULL: the following stand for them */
     struct hsp_attrs at;
     struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
     struct hsp_array bias, add, sum; /* of a product with its addends; */

@@ -52,6 +52,7 @@ void hsp_ghost_call_run(struct hsp_ghost_call *x, const struct hsp_call *c)
     x->op.origin[1] = c->origin[1];
     x->at = *c->at;
     x->update = c->update;
+    memcpy(x->op.sums, c->sums, sizeof x->op.sums);
     for (uint8_t k = 0; k < c->n_in; k++) {
         set_array(&x->in[k], &c->in[k]);
     }
@@ -194,6 +195,9 @@ static void visit(struct visit *v, const struct hsp_ghost_call *c)
         if (c->update != NULL) {
             touch(v, c->update, sizeof(*c->update), false);
         }
+        for (uint8_t k = 0; k < HSP_UPDATE_STATES && c->op.sums[k] != NULL; k++) {
+            touch(v, c->op.sums[k], sizeof(*c->op.sums[k]), true);
+        }
         for (uint8_t k = 0; k < c->op.n_out; k++) {
             touch(v, c->out[k].data, array_bytes(&c->out[k]), true);
         }
@@ -258,6 +262,9 @@ void hsp_ghost_make_real(struct hsp_ghost_area *areas, struct hsp_ghost_call *c)
     c->add.data = hsp_ghost_real(areas, c->add.data);
     c->sum.data = hsp_ghost_real(areas, c->sum.data);
     c->update = c->update != NULL ? hsp_ghost_real(areas, c->update) : NULL;
+    for (uint8_t k = 0; k < HSP_UPDATE_STATES && c->op.sums[k] != NULL; k++) {
+        c->op.sums[k] = hsp_ghost_real(areas, c->op.sums[k]);
+    }
     c->to.data = hsp_ghost_real(areas, c->to.data);
     c->from.data = hsp_ghost_real(areas, c->from.data);
 }

@@ -28,10 +28,11 @@
 #define HSP_BACKEND_H
 #include "proto/base/err.h"
 #include "proto/base/hash.h"
+#include "proto/base/word_sums.h"
 #include "proto/op/op.h"
 #include "worker/backend/cells.h"
 
-#define HSP_BACKEND_ABI 10
+#define HSP_BACKEND_ABI 11
 
 /* Most marks of a queue that may not have been reached yet: one more waits for the oldest. */
 #define HSP_MAX_MARKS 4096
@@ -48,6 +49,12 @@ struct hsp_update_scalars {
     double lr, grad_scale, bias1, bias2; /* bias_i = 1 - beta_i^(t+1) */
 };
 
+/* Of an array of state: its words as an update has read them, and as it has written them. */
+struct hsp_state_sums {
+    struct hsp_word_sums read, wrote;
+};
+#define HSP_UPDATE_STATES 3 /* arrays of state that an update has, at most: p, m, v */
+
 struct hsp_call {
     enum hsp_op op;
     const struct hsp_attrs *at;
@@ -60,6 +67,9 @@ struct hsp_call {
     /* adamw, sgdm; else NULL. In HSP_MEM_DEVICE: read when the op runs, so that a replayed one
      * sees the numbers of its own step. */
     const struct hsp_update_scalars *update;
+    /* adamw, sgdm; else NULL. In HSP_MEM_DEVICE: the sums of input k and of output k, which is
+     * in its place, are added to *sums[k], for all outputs. NULL: none are made. */
+    struct hsp_state_sums *sums[HSP_UPDATE_STATES];
 };
 
 /* What is added to a product before it is written: out = product [+ bias along the last dim]

@@ -38,6 +38,7 @@ EXTRA_DIST += \
   worker/backend/cpu/real_f64.h \
   worker/backend/cpu/reduce.inc \
   worker/backend/cpu/table.inc \
+  worker/backend/cpu/update.inc \
   worker/backend/cpu/xent.inc \
   worker/backend/cpu/xent_part.inc
 # What a program that computes links, before $(BASE_LIBS).

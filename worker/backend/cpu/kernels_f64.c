@@ -13,6 +13,7 @@
 #include "worker/backend/cpu/kmath.inc"
 #include "worker/backend/cpu/linear.inc"
 #include "worker/backend/cpu/map.inc"
+#include "worker/backend/cpu/update.inc"
 #include "worker/backend/cpu/reduce.inc"
 #include "worker/backend/cpu/norm.inc"
 #include "worker/backend/cpu/llama.inc"

@@ -269,15 +269,22 @@ static inline void hsp_map(struct hsp_cuda *g, enum hsp_devq q, const Op &op, in
 
 /* ---- maps over many tensors at once ---- */
 
-#define HSP_TABLE_MOST  56 /* tensors: a table is an argument of a kernel, 4 KiB at most */
+#define HSP_TABLE_MOST  56 /* tensors; a table is an argument of a kernel, 4 KiB at most */
 #define HSP_TABLE_CHUNK (HSP_MAP_THREADS * 32) /* elements a block takes */
+
+/* Tensors for which there is room, beside 128 bytes of other arguments. */
+template <class At>
+constexpr int hsp_table_room =
+    (4096 - 128) / (int)(sizeof(At) + sizeof(int64_t) + sizeof(unsigned)) < HSP_TABLE_MOST
+        ? (4096 - 128) / (int)(sizeof(At) + sizeof(int64_t) + sizeof(unsigned))
+        : HSP_TABLE_MOST;
 
 /* At: what the kernel needs of one tensor. */
 template <class At> struct hsp_table {
-    At at[HSP_TABLE_MOST];
-    int64_t n[HSP_TABLE_MOST];          /* elements */
-    unsigned first[HSP_TABLE_MOST + 1]; /* blocks before a tensor's; in all */
-    uint64_t aligned;                   /* a bit each */
+    At at[hsp_table_room<At>];
+    int64_t n[hsp_table_room<At>];          /* elements */
+    unsigned first[hsp_table_room<At> + 1]; /* blocks before a tensor's; in all */
+    uint64_t aligned;                       /* a bit each */
     int tensors;
 };
 

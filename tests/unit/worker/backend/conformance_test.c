@@ -48,6 +48,7 @@ static void hashes_are_those_of_the_definition(void **state)
         struct hsp_err err = {0};
         assert_ok(hsp_backend_cpu_open(threads, &b, &err), &err);
         hash_suite(b);
+        sums_suite(b);
         b->close(b);
     }
 }

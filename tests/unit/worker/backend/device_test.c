@@ -201,6 +201,7 @@ static void hashes_are_those_of_the_definition(void **state)
 {
     (void)state;
     hash_suite(gpu);
+    sums_suite(gpu);
 }
 
 /* More memory than there is: said, and the backend goes on. */

@@ -111,6 +111,7 @@ static void hashes(void **state)
     struct hsp_hash_call c = {.data = w.x, .dtype = HSP_F32, .rank = 1, .ext = {N}, .stride = {1}};
     uint64_t *sum = NULL;
     hash_suite(w.b);
+    sums_suite(w.b);
     assert_ok(w.b->alloc(w.b, HSP_MEM_DEVICE, sizeof *sum, (void **)&sum, &w.err), &w.err);
     assert_ok(fill(&w, A, w.x, 1, N), &w.err);
     refused(&w, w.b->hash(w.b, B, &c, 1, sum, &w.err),

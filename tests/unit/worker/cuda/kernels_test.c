@@ -373,6 +373,7 @@ static void hashes_are_those_of_the_definition(void **state)
     (void)state;
     struct hsp_backend *b = open_device();
     hash_suite(b);
+    sums_suite(b);
     close_device(b);
 }
 
