@@ -13,9 +13,9 @@
 #include "worker/exec/lone_update.h"
 #include "worker/exec/operand.h"
 #include "worker/exec/queues.h"
-#include "worker/exec/read_hash.h"
 #include "worker/exec/record.h"
 #include "worker/exec/staging.h"
+#include "worker/exec/state_watch.h"
 
 #define SHEET_ARENA ((size_t)256 << 20) /* 2^20 sequences of 16 bytes, with room */
 #define WARM_ALIGN  256 /* a product looks at its operands' addresses as far as that */
@@ -125,7 +125,7 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
     }
     int64_t from = hsp_clock_ns();
     e->step = step;
-    e->voted = e->reads.done = false;
+    e->voted = e->watch.begun = false;
     atomic_store(&e->finishes, 0);
     e->late_ns = e->compute_ns - e->voted_ns;
     e->voted_ns = 0;
@@ -211,7 +211,7 @@ void hsp_engine_retire(struct hsp_engine *e)
     e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->host);
     e->memory = NULL;
     e->host = NULL;
-    hsp_read_hash_close(e);
+    hsp_state_watch_close(e);
     hsp_staging_retire(e);
 }
 
@@ -292,12 +292,12 @@ static enum hsp_status open_memory(struct hsp_engine *e, struct hsp_err *err)
         st = b->alloc(b, HSP_MEM_HOST, host, (void **)&e->host, err);
     }
     st = st == HSP_OK ? hsp_staging_init(e, err) : st;
-    return st == HSP_OK && o->hashes_reads ? hsp_read_hash_open(e, err) : st;
+    return st == HSP_OK && o->watches ? hsp_state_watch_open(e, err) : st;
 }
 
 static void close_memory(struct hsp_engine *e)
 {
-    hsp_read_hash_close(e);
+    hsp_state_watch_close(e);
     hsp_staging_fini(e);
     e->o.backend->release(e->o.backend, HSP_MEM_DEVICE, e->memory);
     e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->host);

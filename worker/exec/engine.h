@@ -40,15 +40,24 @@ struct hsp_written {
     uint64_t version;
     enum hsp_devq queue; /* when the host has finished this ticket of it, or another queue awaits */
     uint64_t ticket;     /* it, the state is this version, whole, until the vote of the next step */
-    /* What the step found in the state just before its update: the hash (D10) of each state tensor,
-     * in the order of the binding. Valid behind the ticket, until the update of the next step.
-     * NULL: it was not asked for (hsp_engine_opts.hashes_reads). */
-    const uint64_t *read;
-    /* The same of this version as the update has written it, and of the one before, until the
-     * update of the step after the next one. NULL: not asked for (hashes_writes), or, of the one
-     * before, not written by this engine. */
-    const uint64_t *wrote, *wrote_before;
-    double hash_s; /* both took so long; of a device, which goes on behind the calls, next to 0 */
+    /* One element for each state tensor, in the order of the binding. Valid behind the ticket,
+     * until the update of the step after the next one. */
+    const struct hsp_state_sums *sums; /* of this version; NULL: not made, or not known */
+    /* Of the version before, whose `wrote` is to be sums.read of this one. NULL: not known, or
+     * the step was a no-op and has read nothing. */
+    const struct hsp_state_sums *before;
+    /* Hashes (D10) as the state was written; NULL: not made. */
+    const uint64_t *hash;
+    /* The same of the version before as the update has read it, where that is the version that the
+     * engine began with, or equal to it; NULL: it is another one. */
+    const uint64_t *first;
+};
+
+/* How the update of a step is watched (hsp_written); each does what the one before does, too. */
+enum hsp_state_watch {
+    HSP_WATCH_NONE,
+    HSP_WATCH_SUMS,
+    HSP_WATCH_HASHES /* of what it has written */
 };
 
 /* All optional. A status that is not HSP_OK ends the step with it. */
@@ -66,9 +75,9 @@ struct hsp_engine_hooks {
     /* Between products that are run before the first step, which may take seconds: whether to give
      * up. The opener's thread. NULL: never. */
     bool (*ended)(void *ctx);
-    /* Whether this step's update hashes nothing: hsp_written has no hashes then. Once a step, before
-     * the update; the thread of the compute queue. NULL: never. */
-    bool (*unhashed)(void *ctx);
+    /* How this step's update is watched. Once a step, between vote and update; the thread of the
+     * compute queue. NULL: HSP_WATCH_SUMS. */
+    enum hsp_state_watch (*watch)(void *ctx);
     /* After every instruction (verification): instruction, micro-batch. The instruction's thread.
      * Of a device it is under way; hsp_engine_fetch waits for it. */
     enum hsp_status (*traced)(void *ctx, uint32_t instr, uint32_t micro, bool eval,
@@ -86,8 +95,7 @@ struct hsp_engine_opts {
     const struct hsp_dataset *dataset;
     struct hsp_digest data_digest; /* of it; votes compare it. Zero: not computed, on all ranks */
     void *state;                   /* state_bytes, aligned to 64; HSP_MEM_DEVICE of a device */
-    bool hashes_reads;             /* hsp_written.read is wanted */
-    bool hashes_writes;            /* and hsp_written.wrote */
+    bool watches;                  /* updates are watched */
     double speed;                  /* of a core, see pace.h; 0: not paced */
     uint32_t n_noop;               /* no-op steps in a row before the first step here */
     struct hsp_engine_hooks hooks;

@@ -24,6 +24,12 @@ struct hsp_stat_log {
     uint32_t n, cap;
 };
 
+/* Where state tensor @row lies. */
+struct hsp_state_place {
+    int64_t offset, bytes;
+    uint32_t row;
+};
+
 /* What the data set gave, on its way to a device: slots of host memory in turn. */
 #define HSP_LOAD_SLOTS 8
 struct hsp_load_ring {
@@ -87,15 +93,21 @@ struct hsp_engine {
         struct hsp_update_scalars *device, *host; /* owned; the backend's */
     } scalars;
 
-    struct { /* read_hash.h; of the compute queue's thread; NULL: not asked for */
-        struct hsp_hash_call *call; /* owned: of each state tensor */
-        uint64_t *device, *host;    /* owned; the backend's: their hashes */
-        bool done;                  /* in this step */
-        bool none;                  /* the same: hooks.unhashed said so */
-        int64_t ns;                 /* the same: its hashes took */
-        uint64_t *wrote[2];         /* owned, as `host`: of versions, by parity; NULL: none */
-        uint64_t wrote_at[2];       /* which versions, plus 1 */
-    } reads;
+    struct { /* state_watch.h; of the compute queue's thread; NULL: not asked for */
+        struct hsp_hash_call *call;    /* owned: of each state tensor */
+        struct hsp_state_place *place; /* owned: of all of them, ascending */
+        struct hsp_state_sums *sums;   /* owned; the device's: of the last update */
+        uint64_t *hash;                /* the same: the last hashes */
+        struct {                       /* owned; the host's: of versions, by parity */
+            struct hsp_state_sums *sums;
+            uint64_t *hash;
+            uint64_t of; /* the version whose sums these are, plus 1; 0: none */
+        } seen[2];
+        uint64_t *first;          /* owned; the host's: hashes of the version that was loaded */
+        enum hsp_state_watch how; /* of this step */
+        bool begun;               /* in this step */
+        bool loaded;              /* no update has been done yet */
+    } watch;
 
     struct {                /* the entry that a queue's thread runs */
         bool first;         /* its piece runs for the first time in the step */

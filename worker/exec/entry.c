@@ -6,10 +6,10 @@
 #include "worker/exec/engine_impl.h"
 #include "worker/exec/interp.h"
 #include "worker/exec/moves.h"
-#include "worker/exec/read_hash.h"
 #include "worker/exec/record.h"
 #include "worker/exec/replay.h"
 #include "worker/exec/staging.h"
+#include "worker/exec/state_watch.h"
 
 /* Where an error happened, in words a person can look up in `program show`. */
 static enum hsp_status place(const struct hsp_engine *e, uint32_t k, uint32_t micro,
@@ -112,7 +112,6 @@ static enum hsp_status run_instrs(struct hsp_engine *e, const struct hsp_sched_e
 enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
                               enum hsp_queue q, struct hsp_err *err)
 {
-    const struct hsp_piece *p = &e->t->pieces[entry->piece];
     uint32_t first, end = hsp_entry_end(e->t, entry, &first);
     bool whole = e->rec != NULL && hsp_record_entries(e, q);
     if (hsp_entry_is_empty(e, entry)) {
@@ -121,7 +120,7 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
     enter(e, entry, q);
     enum hsp_status st = whole ? hsp_record_from(e, q, err) : HSP_OK;
     if (st == HSP_OK && q == HSP_QUEUE_COMPUTE) {
-        st = hsp_read_hash_before(e, p, err);
+        st = hsp_state_watch_before(e, first, end, err);
     }
     if (st == HSP_OK) {
         st = run_instrs(e, entry, q, err);

@@ -8,8 +8,8 @@
 #include "worker/exec/engine_impl.h"
 #include "worker/exec/moves.h"
 #include "worker/exec/operand.h"
-#include "worker/exec/read_hash.h"
 #include "worker/exec/staging.h"
+#include "worker/exec/state_watch.h"
 #include "worker/exec/voting.h"
 
 static struct hsp_array array_of(const struct hsp_cell_view *v)
@@ -113,6 +113,9 @@ static struct hsp_call call_of(const struct hsp_engine *e, uint32_t n, uint32_t 
                          .update = is_update(i->op) ? e->scalars.device : NULL};
     for (int k = 0; k < 2; k++) {
         c.origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : e->b->symbol[i->origin_sym[k]];
+    }
+    if (is_update(i->op)) {
+        hsp_state_watch_call(e, n, &c);
     }
     return c;
 }
@@ -298,11 +301,11 @@ static enum hsp_status run_acc(struct hsp_engine *e, uint32_t k, uint32_t micro,
 
 static enum hsp_status run_seal(struct hsp_engine *e, enum hsp_devq q, struct hsp_err *err)
 {
-    struct hsp_written w = {.version = e->step + 1, .queue = q, .read = e->reads.host};
+    struct hsp_written w = {.version = e->step + 1, .queue = q};
     if (!e->o.hooks.sealed) {
         return HSP_OK;
     }
-    enum hsp_status st = hsp_read_hash_after(e, &w, err);
+    enum hsp_status st = hsp_state_watch_after(e, &w, err);
     st = st == HSP_OK ? e->o.backend->mark(e->o.backend, q, &w.ticket, err) : st;
     return st == HSP_OK ? e->o.hooks.sealed(e->o.hooks.ctx, &w, err) : st;
 }

@@ -18,11 +18,11 @@ worker_exec_libexec_a_SOURCES = \
   worker/exec/output_route.c worker/exec/output_route.h \
   worker/exec/pace.c worker/exec/pace.h \
   worker/exec/queues.c worker/exec/queues.h \
-  worker/exec/read_hash.c worker/exec/read_hash.h \
   worker/exec/record.c worker/exec/record.h \
   worker/exec/replay.c worker/exec/replay.h \
   worker/exec/staging.c worker/exec/staging.h \
   worker/exec/state_init.c worker/exec/state_init.h \
+  worker/exec/state_watch.c worker/exec/state_watch.h \
   worker/exec/step_trace.c worker/exec/step_trace.h \
   worker/exec/tensor_uses.c worker/exec/tensor_uses.h \
   worker/exec/vote.c worker/exec/vote.h \

@@ -122,6 +122,7 @@ static void put_op(struct key *k, const struct hsp_engine *e, const struct hsp_i
     }
     if (is_update(i)) {
         put(k, (uint64_t)(uintptr_t)e->scalars.device);
+        put(k, e->watch.how == HSP_WATCH_NONE ? 0 : (uint64_t)(uintptr_t)e->watch.sums);
     }
 }
 

@@ -7,8 +7,6 @@
 #define BLIND    4      /* until the cost is known */
 #define FIRST    3      /* undisturbed steps before the first version is due */
 #define ENOUGH   9      /* the same before a cost is measured: the first ones may be slow */
-#define NEWEST   0.25   /* part of the newest hashes in the smoothed time */
-#define ROOM     0.25   /* part of the overhead that hashes leave to due versions */
 #define NORMAL   1.4826 /* standard deviation, by the median distance from the median */
 #define MEDIAN   1.2533 /* standard error of a median, by that of a mean; both of normal values */
 #define SURELY   2      /* standard errors in the bound of a cost */
@@ -67,11 +65,6 @@ void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copi
     }
 }
 
-void hsp_due_distance_hashed(struct hsp_due_distance *d, double seconds)
-{
-    d->hash_s = d->hash_s > 0 ? d->hash_s + NEWEST * (seconds - d->hash_s) : seconds;
-}
-
 void hsp_due_distance_stable(struct hsp_due_distance *d)
 {
     if (d->n_beside > 0) {
@@ -102,9 +95,8 @@ uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d)
     if (d->more.n == 0) {
         return BLIND;
     }
-    double alone = middle_of(&d->alone).median, left = d->overhead - d->hash_s / alone;
-    double room = left > d->overhead * ROOM ? left : d->overhead * ROOM;
-    double least = ceil(hsp_due_distance_cost(d) / (room * alone));
+    double alone = middle_of(&d->alone).median;
+    double least = ceil(hsp_due_distance_cost(d) / (d->overhead * alone));
     double most = floor(d->recompute_s / alone), n = least < most ? least : most;
     return n < 1 ? 1 : n < FARTHEST ? (uint64_t)n : FARTHEST;
 }

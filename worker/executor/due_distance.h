@@ -1,10 +1,8 @@
 /* Chooses how far due versions are apart, at rank 0 of a job with `recovery.every: auto`.
  *
- * A due version costs what the steps take longer while it is sealed and copied, on whatever rank:
- * rank 0 sees that by the times between its votes. Each step also hashes the state in front of its
- * update and behind it. The distance is the least for which both are at most a part `overhead` of
- * the time, and no more steps than take `recompute_s`. Due versions have a quarter of `overhead`
- * even where hashes take the rest.
+ * A due version costs what the steps take longer while it is hashed, sealed and copied, on whatever
+ * rank: rank 0 sees that by the times between its votes. The distance is the least for which that is
+ * at most a part `overhead` of the time, and no more steps than take `recompute_s`.
  *
  * Times of steps are noisy, and a cost is a difference of them. So the distance follows from an upper
  * bound: the median cost of the newest versions and two standard errors. The more versions have been
@@ -16,7 +14,7 @@
  *
  * Purity:  pure.
  * Example: steps take 0.5 s, and 0.4 s more in all while a version is copied; overhead is 0.01.
- *          Each 80th version is due; with recompute_s 30 each 60th. With hashes of 1 ms each 100th is.
+ *          Each 80th version is due; with recompute_s 30 each 60th.
  */
 #ifndef HSP_DUE_DISTANCE_H
 #define HSP_DUE_DISTANCE_H
@@ -40,14 +38,11 @@ struct hsp_due_distance {
     bool validated;             /* the newest step had a validation */
     double more_s;              /* what steps have taken longer since the last due version */
     uint32_t n_beside;          /* these steps */
-    double hash_s;              /* of the hashes of a step, smoothed */
 };
 
 /* A step took @seconds. @copied: a due version was pending. A step with a validation (@validates)
  * counts where the step before had one, too: in a job that validates in each step. */
 void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copied, bool validates);
-/* The hashes of a step took @seconds. */
-void hsp_due_distance_hashed(struct hsp_due_distance *d, double seconds);
 /* The pending version is stable. */
 void hsp_due_distance_stable(struct hsp_due_distance *d);
 /* What a due version costs at most, in seconds; 0 where it is not known. */

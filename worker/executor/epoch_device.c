@@ -252,6 +252,14 @@ enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *e
 
 /* ---- copies ---- */
 
+static struct hsp_written newest_of(struct hsp_ex_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_written w = e->dev.newest;
+    (void)pthread_mutex_unlock(&e->lock);
+    return w;
+}
+
 /* Between the state and the area of segment @s, of whose file each piece is pinned on its own: no
  * copy lies in two. */
 static enum hsp_status copy(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
@@ -315,9 +323,7 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
     }
     struct hsp_backend *b = e->env->backend;
     struct hsp_state_segment *s = hsp_epoch_home_take(e, version);
-    (void)pthread_mutex_lock(&e->lock);
-    struct hsp_written w = e->dev.newest;
-    (void)pthread_mutex_unlock(&e->lock);
+    const struct hsp_written w = newest_of(e);
     HSP_ASSERT(w.version == version);
     enum hsp_status st = b->await(b, HSP_DEVQ_STATE, w.queue, w.ticket, err);
     if (st == HSP_OK) {
@@ -328,37 +334,50 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
     return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
 }
 
-/* ---- compared with seals ---- */
+/* ---- compared with seals and sums ---- */
 
-uint32_t hsp_epoch_device_misread(struct hsp_ex_epoch *e, uint64_t version,
-                                  bool (*which)(const struct hsp_ex_epoch *e, uint32_t row))
+/* The segment whose seal an update that read what the engine began with is held against. */
+static const struct hsp_state_segment *seal_of_first(struct hsp_ex_epoch *e, uint64_t version)
 {
     const struct hsp_state_segment *s = hsp_epoch_home(e, version);
-    (void)pthread_mutex_lock(&e->lock);
-    struct hsp_written w = e->dev.newest;
-    (void)pthread_mutex_unlock(&e->lock);
-    HSP_ASSERT(w.version == version + 1);
-    for (uint32_t i = 0; i < hsp_segment_n(s); i++) { /* where there is none nothing was read */
-        if ((which == NULL || which(e, i)) && w.read[i] != hsp_segment_row_hash(s, i)) {
+    if (hsp_segment_version(s) == version) {
+        return s;
+    }
+    s = hsp_epoch_home(e, e->first); /* there were no-op steps alone */
+    return hsp_segment_version(s) == e->first ? s : NULL;
+}
+
+uint32_t hsp_epoch_device_changed(struct hsp_ex_epoch *e, uint64_t version)
+{
+    const struct hsp_written w = newest_of(e);
+    const struct hsp_state_segment *s = w.first != NULL ? seal_of_first(e, version) : NULL;
+    bool sums = w.sums != NULL && w.before != NULL;
+    if (w.version != version + 1 || (s == NULL && !sums)) {
+        return UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < hsp_segment_n(e->seg[0]); i++) {
+        if (s != NULL ? w.first[i] != hsp_segment_row_hash(s, i)
+                      : !hsp_word_sums_equal(&w.sums[i].read, &w.before[i].wrote)) {
             return i;
         }
     }
     return UINT32_MAX;
 }
 
-uint32_t hsp_epoch_device_changed(struct hsp_ex_epoch *e, uint64_t version)
+uint32_t hsp_epoch_device_unlike(struct hsp_ex_epoch *e, uint64_t version)
 {
+    const struct hsp_written w = newest_of(e);
+    const struct hsp_state_sums *want = w.version == version       ? w.sums
+                                        : w.version == version + 1 ? w.before
+                                                                   : NULL;
     const struct hsp_state_segment *s = hsp_epoch_home(e, version);
-    (void)pthread_mutex_lock(&e->lock);
-    struct hsp_written w = e->dev.newest;
-    (void)pthread_mutex_unlock(&e->lock);
-    bool sealed = hsp_segment_version(s) == version;
-    if (w.version != version + 1 || w.read == NULL || (w.wrote_before == NULL && !sealed)) {
-        return UINT32_MAX;
-    }
-    for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
-        if (w.read[i] !=
-            (w.wrote_before != NULL ? w.wrote_before[i] : hsp_segment_row_hash(s, i))) {
+    for (uint32_t i = 0; want != NULL && i < hsp_segment_n(s); i++) {
+        const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
+        const uint8_t *x = (const uint8_t *)hsp_segment_area(s) + r->offset;
+        struct hsp_word_sums is = {0, 0};
+        hsp_word_sums_add(&is, x, hsp_box_count(&r->box) * (int64_t)hsp_dtype_size(r->dtype) / 4,
+                          0);
+        if (!hsp_word_sums_equal(&is, &want[i].wrote)) {
             return i;
         }
     }

@@ -6,9 +6,9 @@
  * sealed segments only: so they know nothing of devices. A CPU device does the same in ordinary
  * memory.
  *
- * An update destroys the version that it reads, so the engine hashes it just before
- * (worker/exec/read_hash.h). The hashes are compared with the seal of that version before the next
- * one is sealed (hsp_epoch_device_misread).
+ * An update destroys the version that it reads, so it sums what it reads and what it writes
+ * (worker/exec/state_watch.h). The sums are compared before the next vote, and before the version
+ * that it wrote is sealed (hsp_epoch_device_changed).
  *
  * Queue:     HSP_DEVQ_STATE. One caller at a time: the run thread until the keeper thread begins,
  *            then the thread that seals (`sealing` of the epoch). Two epochs never seal at once:
@@ -77,16 +77,15 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
  * first row that differs, or UINT32_MAX. No update is under way. Errors of the device. */
 enum hsp_status hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t version,
                                          uint32_t *ret_row, struct hsp_err *err);
-/* Compares what the update of step @version has read with the seal of @version, in the rows that
- * @which names; NULL: in all. The version that it wrote is the newest one and was saved. Returns
- * the first row that differs, or UINT32_MAX. */
-uint32_t hsp_epoch_device_misread(struct hsp_ex_epoch *e, uint64_t version,
-                                  bool (*which)(const struct hsp_ex_epoch *e, uint32_t row));
 /* Compares what the update of step @version has read with what the update before it has written,
  * or, where that was another epoch's, with the seal. Returns the first row that differs, or
  * UINT32_MAX, also when @version + 1 is not the newest one that was written. No update is under
  * way. */
 uint32_t hsp_epoch_device_changed(struct hsp_ex_epoch *e, uint64_t version);
+/* Compares the segment of @version, which is the newest version that was written or the one before,
+ * with what its update has written, by sums: a pass of the host. Returns the first row that
+ * differs, or UINT32_MAX, also where the sums are not known. */
+uint32_t hsp_epoch_device_unlike(struct hsp_ex_epoch *e, uint64_t version);
 /* Before a vote, by its thread: waits until the copies so far are done, also for the work that this
  * thread queues next. */
 enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err);

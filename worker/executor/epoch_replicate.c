@@ -99,38 +99,48 @@ enum hsp_status hsp_epoch_check_update(struct hsp_ex_epoch *e, uint64_t version,
     }
     /* Whoever has a replica of the next version has made it of the same gradients. */
     hsp_epoch_tell_given_up(e, version + 1, "made of state that was damaged");
-    return hsp_epoch_disown_unsealed(e, hsp_epoch_home(e, version), row, version, true, err);
+    struct hsp_state_segment *s = hsp_epoch_home(e, version);
+    if (hsp_segment_version(s) != version) {
+        return hsp_epoch_disown_unsealed(e, s, row, version, true, err);
+    }
+    bool fits = hsp_segment_row_fits(s, row);
+    enum hsp_status st = hsp_epoch_disown_read(e, s, row, err);
+    if (fits && hsp_epoch_device_unlike(e, version) != UINT32_MAX) { /* and so are its copies */
+        hsp_epoch_tell_given_up(e, version, "sealed when it was damaged");
+        hsp_segment_unseal(s);
+    }
+    return st;
 }
 
-/* Before @next is sealed, which was made of @version, the newest sealed one. The version right in
- * front of @next, as the update has read it, is compared with its seal where each version is due:
- * only rows without a replica, for the vote compares the others. A version that is no longer sealed
- * was found damaged meanwhile, for example by a checkpoint. */
+/* Before @next is sealed, which was made of @version, the newest sealed one. A version that is no
+ * longer sealed was found damaged meanwhile, for example by a checkpoint. */
 static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, uint64_t next,
                                   struct hsp_err *err)
 {
-    struct hsp_state_segment *s = hsp_epoch_home(e, version);
-    if (hsp_segment_version(s) != version) {
+    if (hsp_segment_version(hsp_epoch_home(e, version)) != version) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged", version);
     }
-    if (!e->due.all) {
-        return hsp_epoch_check_update(e, next - 1, err);
-    }
-    uint32_t row = hsp_epoch_device_misread(e, version, hsp_epoch_twins_alone);
-    return row != UINT32_MAX ? hsp_epoch_disown_read(e, s, row, err) : HSP_OK;
+    return hsp_epoch_check_update(e, next - 1, err);
 }
 
 /* The hashes of the newest version as it was written, for its seal: the engine's go soon. NULL:
- * there are none. */
-static const uint64_t *keep_hashes(struct hsp_ex_epoch *e)
+ * there are none. Then the segment is compared by sums: HSP_EDIGEST. */
+static enum hsp_status keep_hashes(struct hsp_ex_epoch *e, uint64_t version, const uint64_t **ret,
+                                   struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
-    const uint64_t *wrote = e->dev.newest.wrote;
+    const uint64_t *wrote = e->dev.newest.hash;
     (void)pthread_mutex_unlock(&e->lock);
+    uint32_t row = UINT32_MAX;
+    *ret = wrote != NULL ? e->dev.wrote : NULL;
     if (wrote != NULL) {
         memcpy(e->dev.wrote, wrote, e->prog.bind.n_state * sizeof *wrote);
+    } else {
+        row = hsp_epoch_device_unlike(e, version);
     }
-    return wrote != NULL ? e->dev.wrote : NULL;
+    return row == UINT32_MAX
+               ? HSP_OK
+               : hsp_epoch_disown_unsealed(e, hsp_epoch_home(e, version), row, version, false, err);
 }
 
 /* @version has left the device: the next update may write over it. */
@@ -151,8 +161,9 @@ enum hsp_status hsp_epoch_seal_version(struct hsp_ex_epoch *e, uint64_t version,
     int64_t copied = hsp_clock_ns();
     st = st == HSP_OK ? check_read(e, before, version, err) : st;
     hsp_kill_point(e, HSP_KILL_SEAL_IN, version);
+    const uint64_t *wrote = NULL;
+    st = st == HSP_OK ? keep_hashes(e, version, &wrote, err) : st;
     if (st == HSP_OK) {
-        const uint64_t *wrote = keep_hashes(e);
         note_saved(e, version);
         st = hsp_epoch_twins_seal(e, version, wrote, err);
     }

@@ -53,11 +53,7 @@ static bool wishes(const struct hsp_ex_epoch *e, uint64_t step)
 /* A step took @seconds. */
 static void measure(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds)
 {
-    (void)pthread_mutex_lock(&e->lock);
-    const double hash_s = e->dev.newest.hash_s;
-    (void)pthread_mutex_unlock(&e->lock);
     if (!hsp_unprotected(e)) {
-        hsp_due_distance_hashed(&e->distance, hash_s);
         hsp_due_distance_step(&e->distance, seconds, e->due.pending, v->eval_tokens > 0);
     }
 }
@@ -86,7 +82,7 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     if (st == HSP_OK) {
         st = hsp_epoch_device_await(e, err);
     }
-    if (st == HSP_OK && !e->due.all && mine->step > e->due.first && mine->step != e->due.newest) {
+    if (st == HSP_OK && mine->step > e->due.first && mine->step != e->due.newest) {
         st = hsp_epoch_check_update(e, mine->step - 1, err);
     }
     if (st == HSP_OK) {
@@ -180,6 +176,19 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     return HSP_OK;
 }
 
+/* A due version is hashed as it is written: its seal is compared with that. */
+static enum hsp_state_watch watch(void *ctx)
+{
+    struct hsp_ex_epoch *e = ctx;
+    (void)pthread_mutex_lock(&e->lock);
+    bool due = e->due.newest == e->passed + 1;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (!e->due.all && hsp_unprotected(e)) {
+        return HSP_WATCH_NONE;
+    }
+    return due ? HSP_WATCH_HASHES : HSP_WATCH_SUMS;
+}
+
 /* Where it is due the keeper seals it, a pass over all of the state, beside the next step. */
 static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
@@ -230,8 +239,7 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
                                 .dataset = &e->data->set,
                                 .data_digest = e->data->digest,
                                 .state = e->dev.state,
-                                .hashes_reads = true,
-                                .hashes_writes = !e->due.all,
+                                .watches = true,
                                 .speed = e->env->speed,
                                 .n_noop = e->n_noop,
                                 .hooks = {.ctx = e,
@@ -239,7 +247,7 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
                                           .passed = passed,
                                           .sealed = sealed,
                                           .ended = hsp_epoch_is_over,
-                                          .unhashed = e->due.all ? NULL : hsp_unprotected,
+                                          .watch = watch,
                                           .traced = traces ? traced : NULL}};
     struct hsp_engine *engine = NULL;
     tell_arithmetic(e);

@@ -39,7 +39,7 @@ struct hsp_epoch_twins {
     struct twin *twin;          /* those of one box, a kind each, follow each other */
     struct piece *piece;        /* by row */
     uint32_t *of_link;          /* [replicas.n] the first twin of it */
-    bool *alone, *cut;          /* [rows of the home] */
+    bool *cut;                  /* [rows of the home] */
     uint64_t *hash;             /* [rows of the home], to seal with */
     struct hsp_hash_call *call; /* [rows of the home], for a backend */
     uint64_t version[2];        /* to which the hashes of the twins belong */
@@ -143,7 +143,7 @@ static enum hsp_status add_piece(struct hsp_epoch_twins *t, uint32_t row, uint32
     return HSP_OK;
 }
 
-/* Cuts a row along its twins; without any, it is alone. */
+/* Cuts a row along its twins. */
 static enum hsp_status cut_row(struct hsp_ex_epoch *e, struct hsp_epoch_twins *t, uint32_t row,
                                const uint32_t *first, const uint32_t *next, struct hsp_err *err)
 {
@@ -158,7 +158,6 @@ static enum hsp_status cut_row(struct hsp_ex_epoch *e, struct hsp_epoch_twins *t
     }
     for (size_t k = 0; st == HSP_OK && k < rest.n; k++) {
         bool some = !hsp_box_empty(&rest.b[k]);
-        t->alone[row] = t->alone[row] || some;
         st = some && t->cut[row] ? add_piece(t, row, NONE, &rest.b[k], err) : st;
     }
     hsp_boxes_fini(&rest);
@@ -196,16 +195,15 @@ enum hsp_status hsp_epoch_twins_open(struct hsp_ex_epoch *e, struct hsp_err *err
     }
     *t = (struct hsp_epoch_twins){.of_link =
                                       calloc((size_t)e->pkg.replicas.n + 1, sizeof *t->of_link),
-                                  .alone = calloc(n, sizeof *t->alone),
                                   .cut = calloc(n, sizeof *t->cut),
                                   .hash = calloc(n, sizeof *t->hash),
                                   .call = calloc(n, sizeof *t->call),
                                   .version = {HSP_NO_VERSION, HSP_NO_VERSION}};
     struct place *places = list_places(e->seg[0]);
-    enum hsp_status st = t->of_link != NULL && t->alone != NULL && t->cut != NULL &&
-                                 t->hash != NULL && t->call != NULL && places != NULL
-                             ? HSP_OK
-                             : hsp_err_nomem(err, "equal copies of state");
+    enum hsp_status st =
+        t->of_link != NULL && t->cut != NULL && t->hash != NULL && t->call != NULL && places != NULL
+            ? HSP_OK
+            : hsp_err_nomem(err, "equal copies of state");
     for (uint32_t i = 0; st == HSP_OK && i < e->pkg.replicas.n; i++) {
         st = add_twins(e, t, places, i, err);
     }
@@ -221,17 +219,11 @@ void hsp_epoch_twins_close(struct hsp_ex_epoch *e)
         free(t->twin);
         free(t->piece);
         free(t->of_link);
-        free(t->alone);
         free(t->cut);
         free(t->hash);
         free(t->call);
         free(t);
     }
-}
-
-bool hsp_epoch_twins_alone(const struct hsp_ex_epoch *e, uint32_t row)
-{
-    return e->twins->alone[row];
 }
 
 /* ---- their hashes ---- */
@@ -384,9 +376,8 @@ static uint64_t on_device(struct hsp_ex_epoch *e)
     return newest;
 }
 
-/* Compares the home of @version with its seal: the segment, then the state that is, or was,
- * computed with: the version on the device, or the one before as its update has read it. Of an
- * older version nothing of the kind is there any more. */
+/* Compares the home of @version with its seal: the segment, then the version on the device where it
+ * is that one. What an update has read of an older one was compared before its result was sealed. */
 static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct seen *ret,
                             struct hsp_err *err)
 {
@@ -408,8 +399,6 @@ static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct see
     if (st == HSP_OK && is_sound(ret)) {
         if (newest == version) {
             st = hsp_epoch_device_compare(e, version, &ret->row, err);
-        } else if (newest == version + 1) {
-            ret->row = hsp_epoch_device_misread(e, version, NULL);
         }
         ret->in_use = ret->row != NONE;
     }

@@ -28,8 +28,6 @@ enum hsp_status hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version,
                                      const uint64_t *wrote, struct hsp_err *err);
 /* For the vote record of @version, which is sealed, and for keepers (epoch_copies.h). */
 uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version);
-/* Whether no other rank has something of row @row of the home. */
-bool hsp_epoch_twins_alone(const struct hsp_ex_epoch *e, uint32_t row);
 
 /* Settles a vote on all ranks: the records of @version do not add up. Each rank first reports that
  * the epoch gives @version up (it may die before the next), then unseals it; the job goes on from

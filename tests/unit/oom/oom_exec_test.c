@@ -98,7 +98,7 @@ static enum hsp_status open_device(struct world *w, struct device *d, struct hsp
                                 .comm = d->comm,
                                 .dataset = &w->text,
                                 .state = d->state,
-                                .hashes_reads = true};
+                                .watches = true};
     hsp_state_init(d->program, d->state);
     enum hsp_status st = hsp_backend_cpu_open(1, &d->backend, err);
     o.backend = d->backend;

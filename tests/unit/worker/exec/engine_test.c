@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "proto/layout/box.h"
 #include "tests/unit/worker/exec/engine_world.h"
 #include "worker/exec/lone_update.h"
 #include "worker/exec/state_init.h"
@@ -164,35 +165,70 @@ static void hash_state(struct ew_device *d, uint64_t *ret)
     }
 }
 
-/* What an update has read is what was there: also in a no-op step, and when a bit was flipped
- * behind the version's seal. Step 3 hashes nothing, and the hashes of step 2 stay as they were. */
-static void what_an_update_reads_is_hashed(void **state)
+/* The sums of each state tensor of @d as it lies in its memory now. */
+static void sum_state(const struct ew_device *d, struct hsp_word_sums *ret)
+{
+    const struct hsp_program *p = d->program;
+    for (uint32_t k = 0; k < p->bind.n_state; k++) {
+        struct hsp_cell_view v = hsp_state_view(p, k, d->state);
+        ret[k] = (struct hsp_word_sums){0, 0};
+        hsp_word_sums_add(&ret[k], v.data,
+                          hsp_box_count(&v.box) * (int64_t)hsp_dtype_size(v.dtype) / 4, 0);
+    }
+}
+
+static void flip(struct ew_device *d, uint32_t tensor)
+{
+    const struct hsp_program *p = d->program;
+    uint8_t *at = (uint8_t *)d->place + p->bind.tensor[p->bind.state[tensor].tensor].offset;
+    at = ew_on_device ? hsp_ghost_byte(d->backend, at) : at;
+    at[3] ^= 4;
+}
+
+/* Sums of what an update has read and of what it has written are those of what was there, also
+ * where a bit was flipped between two updates. A no-op step keeps the sums that are known, and reads
+ * nothing; the first update hashes what was loaded, and those that are asked for what they write. */
+static void what_an_update_reads_and_writes_is_summed(void **state)
 {
     (void)state;
+    enum { STEPS = 10, NOOP_1 = 0, NONE = 3, NOOP_2 = 6, HARM = 8, HASHED = 7 };
     struct ew_world *w = ew_new(&ew_spec, 0);
     struct ew_device *d = &w->d[0];
-    uint64_t read[16] = {0}, want[16] = {0};
-    assert_true(d->program->bind.n_state <= 16);
-    d->read = read;
-    d->skip = 1u << 2;
-    d->unhashed = 1u << 3;
+    static struct ew_seen seen[STEPS + 1];
+    struct hsp_word_sums read[EW_STATES], wrote[EW_STATES];
+    uint64_t hash[EW_STATES], first[EW_STATES];
+    const uint32_t n = d->program->bind.n_state;
+    d->seen = seen;
+    d->skip = 1u << NOOP_1 | 1u << NOOP_2;
+    d->unwatched = 1u << NONE;
+    d->hashed = 1u << HASHED;
     ew_copy_state(d, true);
-    for (uint64_t t = 0; t < 6; t++) {
+    hash_state(d, first);
+    for (uint64_t t = 0; t < STEPS; t++) {
         struct hsp_step_result r;
-        if (t != 3) {
-            hash_state(d, want);
+        const struct ew_seen *x = &seen[t + 1];
+        if (t == HARM) {
+            flip(d, 1);
+            ew_copy_state(d, false);
         }
-        if (t == 4) {
-            const struct hsp_program *p = d->program;
-            uint8_t *at = (uint8_t *)d->place + p->bind.tensor[p->bind.state[1].tensor].offset;
-            at = ew_on_device ? hsp_ghost_byte(d->backend, at) : at;
-            at[3] ^= 4;
-            hash_state(d, want);
-        }
+        sum_state(d, read);
         assert_ok(hsp_engine_step(d->engine, t, &r, &d->err), &d->err);
-        assert_int_equal(r.vote.noop, t == 2);
-        assert_memory_equal(read, want, d->program->bind.n_state * sizeof *read);
+        assert_int_equal(r.vote.noop, t == NOOP_1 || t == NOOP_2);
         assert_ok(hsp_engine_finish(d->engine, &d->err), &d->err);
+        hash_state(d, hash);
+        sum_state(d, wrote);
+        assert_int_equal(x->summed, t != NOOP_1 && t != NONE);
+        assert_int_equal(x->compared, t > 1 && t != NONE && t != NONE + 1 && t != NOOP_2);
+        assert_int_equal(x->first, t == 1);
+        assert_int_equal(x->hashed, t == HASHED);
+        for (uint32_t k = 0; k < n; k++) {
+            assert_true(!x->summed || hsp_word_sums_equal(&x->sums[k].wrote, &wrote[k]));
+            assert_true(!x->compared || hsp_word_sums_equal(&x->sums[k].read, &read[k]));
+            bool same = hsp_word_sums_equal(&x->sums[k].read, &x->before[k].wrote);
+            assert_true(!x->compared || same == !(t == HARM && k == 1));
+            assert_true(!x->hashed || x->hash[k] == hash[k]);
+            assert_true(!x->first || x->of_first[k] == first[k]);
+        }
     }
     ew_free(w);
 }
@@ -565,7 +601,7 @@ HSP_TEST_FILE(engine_test)
         cmocka_unit_test(a_step_can_be_repeated),
         cmocka_unit_test(armed_by_all_is_seen_by_all),
         cmocka_unit_test(not_finite_steps_write_nothing),
-        cmocka_unit_test(what_an_update_reads_is_hashed),
+        cmocka_unit_test(what_an_update_reads_and_writes_is_summed),
         cmocka_unit_test(abort_ends_every_rank),
         cmocka_unit_test(a_passed_vote_is_kept),
         cmocka_unit_test(an_update_that_needs_others),

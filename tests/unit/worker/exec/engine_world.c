@@ -58,22 +58,43 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
     return HSP_OK;
 }
 
-static bool on_update(void *ctx)
+static enum hsp_state_watch on_update(void *ctx)
 {
     const struct ew_device *d = ctx;
-    return (d->unhashed >> d->sealed & 1) != 0;
+    assert_true(d->stable == d->sealed); /* between vote and update */
+    return (d->unwatched >> d->sealed & 1) != 0 ? HSP_WATCH_NONE
+           : (d->hashed >> d->sealed & 1) != 0  ? HSP_WATCH_HASHES
+                                                : HSP_WATCH_SUMS;
+}
+
+static void look(struct ew_device *d, const struct hsp_written *w, struct ew_seen *ret)
+{
+    const uint32_t n = d->program->bind.n_state;
+    assert_true(n <= EW_STATES);
+    *ret = (struct ew_seen){.summed = w->sums != NULL,
+                            .compared = w->sums != NULL && w->before != NULL,
+                            .hashed = w->hash != NULL,
+                            .first = w->first != NULL};
+    for (uint32_t k = 0; k < n; k++) {
+        if (w->sums != NULL) {
+            ret->sums[k] = w->sums[k];
+        }
+        if (w->before != NULL) {
+            ret->before[k] = w->before[k];
+        }
+        ret->hash[k] = w->hash != NULL ? w->hash[k] : 0;
+        ret->of_first[k] = w->first != NULL ? w->first[k] : 0;
+    }
 }
 
 static enum hsp_status on_sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
     struct ew_device *d = ctx;
     (void)err;
-    bool hashed = (d->unhashed >> (w->version - 1) & 1) == 0;
     assert_true(w->queue == HSP_DEVQ_COMPUTE && w->ticket > 0);
-    assert_int_equal(w->read != NULL, hashed);
-    if (d->read != NULL && hashed) {
+    if (d->seen != NULL) {
         assert_ok(d->backend->finish(d->backend, w->queue, w->ticket, err), err);
-        memcpy(d->read, w->read, d->program->bind.n_state * sizeof *d->read);
+        look(d, w, &d->seen[w->version]);
     }
     d->sealed = w->version;
     return HSP_OK;
@@ -191,7 +212,7 @@ static void device_open(struct ew_device *d, const struct hsp_dataset *text, uin
                                          .before_vote = on_vote,
                                          .passed = on_passed,
                                          .sealed = on_sealed,
-                                         .unhashed = on_update};
+                                         .watch = on_update};
     backend_open(&d->backend);
     d->state = aligned_alloc(64, bytes);
     assert_ok(d->backend->alloc(d->backend, HSP_MEM_DEVICE, bytes, &d->place, &err), &err);
@@ -201,7 +222,7 @@ static void device_open(struct ew_device *d, const struct hsp_dataset *text, uin
                                 .comm = d->comm,
                                 .dataset = text,
                                 .state = d->place,
-                                .hashes_reads = true,
+                                .watches = true,
                                 .hooks = d->hooks};
     assert_ok(hsp_engine_open(&o, &d->engine, &err), &err);
 }

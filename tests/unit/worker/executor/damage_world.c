@@ -132,9 +132,10 @@ static void harm(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t plan,
 }
 
 /* The same of the memory that it computes with, not the segment; @saved: of both. */
-static void harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version, bool saved)
+static bool harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version, bool saved)
 {
-    if (is_due(e, when, version)) {
+    bool due = is_due(e, when, version);
+    if (due) {
         struct hsp_state_segment *s = hsp_epoch_home(e, version);
         uint8_t bit, *area = hsp_segment_area(s);
         int64_t at = choose(s, (enum dw_which)atomic_load(&board->which), "live", version, &bit);
@@ -142,6 +143,7 @@ static void harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t 
         *(e->env->backend->device ? hsp_ghost_byte(e->env->backend, byte) : byte) ^= bit;
         area[at] ^= saved ? bit : 0;
     }
+    return due;
 }
 
 /* The compiler compares them with the product's. */
@@ -159,7 +161,7 @@ WRAPS(hsp_epoch_restore);
 enum hsp_status __wrap_hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
                                               struct hsp_err *err)
 {
-    harm_live(e, AT_COPIES, version, false);
+    (void)harm_live(e, AT_COPIES, version, false);
     harm(e, AT_COPIED, e->p->plan, version);
     dw_way_watch(e, HSP_MESH_STATE, device_of(e));
     return __real_hsp_epoch_copy_version(e, version, err);
@@ -169,7 +171,7 @@ enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_
                                                  struct hsp_err *err)
 {
     enum hsp_status st = __real_hsp_epoch_await_confirmed(e, version, err);
-    harm_live(e, AT_VOTE, version, false);
+    (void)harm_live(e, AT_VOTE, version, false);
     return st;
 }
 
@@ -177,7 +179,7 @@ enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t ve
                                              enum hsp_epoch_part part, struct hsp_err *err)
 {
     enum hsp_status st = __real_hsp_epoch_device_load(e, version, part, err);
-    harm_live(e, AT_LOAD, version, false);
+    (void)harm_live(e, AT_LOAD, version, false);
     return st;
 }
 
@@ -197,9 +199,9 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
 {
     leaving = v->armed != 0;
     if (leaving) {
-        harm_live(e, AT_LAST_READ, v->step, false);
+        (void)harm_live(e, AT_LAST_READ, v->step, false);
     }
-    harm_live(e, AT_READ, v->step, false);
+    (void)harm_live(e, AT_READ, v->step, false);
     __real_hsp_epoch_report_step(e, v, all, n, seconds, sequence);
     if (e->p->rank == 0) {
         atomic_store(&board->told, e->number);
@@ -212,11 +214,10 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
 enum hsp_status __wrap_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version,
                                             const uint64_t *wrote, struct hsp_err *err)
 {
-    harm_live(e, AT_SEAL, version, true);
-    if (leaving) {
-        harm_live(e, AT_LEAVING, version, true);
-    }
-    return __real_hsp_epoch_twins_seal(e, version, wrote, err);
+    (void)harm_live(e, AT_SEAL, version, true);
+    bool computed = harm_live(e, AT_UPDATE, version, true) ||
+                    (leaving && harm_live(e, AT_LEAVING, version, true));
+    return __real_hsp_epoch_twins_seal(e, version, computed ? NULL : wrote, err);
 }
 
 enum hsp_status __wrap_hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,

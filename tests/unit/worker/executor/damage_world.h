@@ -22,6 +22,7 @@ enum dw_when {
     AT_COPIED,    /* the same: the segment, before it is copied */
     AT_VOTE,      /* that step is done but for the vote and the update */
     AT_SEAL,      /* just written and saved, before it is hashed: both */
+    AT_UPDATE,    /* the same, and it was written so: computed wrongly */
     AT_LEAVING,   /* the same, when the vote before was the last one */
     AT_LAST_READ, /* that vote has passed, the update behind it has not read */
     AT_READ,      /* the same of any vote */

@@ -188,13 +188,6 @@ static uint32_t first_that_differs(struct world *w, uint64_t version)
     return row;
 }
 
-static bool none(const struct hsp_ex_epoch *e, uint32_t row)
-{
-    (void)e;
-    (void)row;
-    return false;
-}
-
 /* A flipped bit anywhere in the state is found; damage of the segment alone is not the state's. */
 static void compare(struct world *w, int64_t rows, int64_t columns)
 {
@@ -230,21 +223,71 @@ static void the_state_is_compared_with_its_seal(void **state)
     compare(*state, 60000, 4);
 }
 
-/* What the update has read is held against the seal of what it should have read, in the rows that
- * are asked for. */
-static void what_was_read_is_compared_with_its_seal(void **state)
+/* What an update has read of what the epoch began with is held against its seal; behind no-op
+ * steps, too, whose versions need not be sealed. */
+static void what_was_read_first_is_compared_with_its_seal(void **state)
 {
     struct world *w = *state;
     uint64_t read;
     open_device(w, (struct hsp_ghost_opts){0});
     take(w);
+    atomic_store(&w->e.slots.taken, 4 * 2 + 0);
+    w->e.first = 4;
     hsp_segment_seal(w->e.seg[0], 4);
-    read = hsp_segment_row_hash(w->e.seg[0], 0);
-    w->e.dev.newest = (struct hsp_written){.version = 5, .read = &read};
-    assert_int_equal(hsp_epoch_device_misread(&w->e, 4, NULL), UINT32_MAX);
-    read ^= 1;
-    assert_int_equal(hsp_epoch_device_misread(&w->e, 4, NULL), 0);
-    assert_int_equal(hsp_epoch_device_misread(&w->e, 4, none), UINT32_MAX);
+    for (uint64_t version = 4; version < 7; version++) {
+        read = hsp_segment_row_hash(w->e.seg[0], 0);
+        w->e.dev.newest = (struct hsp_written){.version = version + 1, .first = &read};
+        assert_int_equal(hsp_epoch_device_changed(&w->e, version), UINT32_MAX);
+        read ^= 1;
+        assert_int_equal(hsp_epoch_device_changed(&w->e, version), 0);
+        assert_int_equal(hsp_epoch_device_changed(&w->e, version - 1), UINT32_MAX);
+    }
+    leave(w);
+}
+
+/* Later it is held against what the update before it has written. */
+static void what_was_read_is_compared_with_what_was_written(void **state)
+{
+    struct world *w = *state;
+    struct hsp_state_sums before = {.wrote = {7, 9}}, sums = {.read = {7, 9}, .wrote = {3, 4}};
+    open_device(w, (struct hsp_ghost_opts){0});
+    take(w);
+    w->e.dev.newest = (struct hsp_written){.version = 5, .sums = &sums, .before = &before};
+    assert_int_equal(hsp_epoch_device_changed(&w->e, 4), UINT32_MAX);
+    for (int k = 0; k < 2; k++) {
+        uint64_t *word = k == 0 ? &sums.read.sum : &sums.read.places;
+        *word ^= 1;
+        assert_int_equal(hsp_epoch_device_changed(&w->e, 4), 0);
+        *word ^= 1;
+    }
+    sums.read.sum ^= 1;
+    w->e.dev.newest.before = NULL; /* a no-op step, or not known */
+    assert_int_equal(hsp_epoch_device_changed(&w->e, 4), UINT32_MAX);
+    leave(w);
+}
+
+/* A segment has the words that the update has written, also of the version before the newest. */
+static void a_segment_is_compared_with_what_was_written(void **state)
+{
+    struct world *w = *state;
+    struct hsp_state_sums sums = {{0, 0}, {0, 0}};
+    open_device(w, (struct hsp_ghost_opts){0});
+    take(w);
+    atomic_store(&w->e.slots.taken, 4 * 2 + 0);
+    double *x = hsp_segment_area(w->e.seg[0]);
+    for (int i = 0; i < BYTES / 8; i++) {
+        x[i] = 0.5 + i;
+    }
+    hsp_word_sums_add(&sums.wrote, x, BYTES / 4, 0);
+    for (uint64_t newest = 4; newest < 6; newest++) {
+        w->e.dev.newest = (struct hsp_written){.version = newest,
+                                               .sums = newest == 4 ? &sums : NULL,
+                                               .before = newest == 5 ? &sums : NULL};
+        assert_int_equal(hsp_epoch_device_unlike(&w->e, 4), UINT32_MAX);
+        ((uint8_t *)x)[BYTES - 1] ^= 4;
+        assert_int_equal(hsp_epoch_device_unlike(&w->e, 4), 0);
+        ((uint8_t *)x)[BYTES - 1] ^= 4;
+    }
     leave(w);
 }
 
@@ -741,7 +784,12 @@ HSP_TEST_FILE(epoch_device_test)
         cmocka_unit_test_setup_teardown(what_cannot_be_pinned_is_copied_and_told_once, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_state_is_compared_with_its_seal, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_was_read_is_compared_with_its_seal, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_read_first_is_compared_with_its_seal, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_was_read_is_compared_with_what_was_written, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_segment_is_compared_with_what_was_written, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_cpu_has_its_state_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_segment_without_bytes_is_not_pinned, setup, teardown),
         cmocka_unit_test_setup_teardown(no_memory_no_pins, setup, teardown),

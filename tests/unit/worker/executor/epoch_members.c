@@ -40,8 +40,12 @@ void em_make_next(const struct em_world *w, struct em_member *m)
     m->e.dev.sum = m->sum;
     m->e.dev.seen = m->sum;
     m->env.backend = m->cpu;
-    m->read = hsp_segment_row_hash(m->e.seg[EM_STEP % 2], 0);
-    m->e.dev.newest = (struct hsp_written){.version = EM_STEP + 1, .read = &m->read};
+    hsp_word_sums_add(&m->sums[0].wrote, hsp_segment_area(s), (int64_t)bytes / 4, 0);
+    hsp_word_sums_add(&m->sums[0].read, hsp_segment_area(m->e.seg[EM_STEP % 2]), (int64_t)bytes / 4,
+                      0);
+    m->before[0].wrote = m->sums[0].read;
+    m->e.dev.newest =
+        (struct hsp_written){.version = EM_STEP + 1, .sums = m->sums, .before = m->before};
     m->e.written = EM_STEP + 1;
     m->e.due =
         (struct hsp_due){.all = true, .newest = EM_STEP + 1, .before = EM_STEP, .pending = true};

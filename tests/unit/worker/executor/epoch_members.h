@@ -14,11 +14,12 @@ extern struct hsp_pkg_param em_params[1];
 
 struct em_member {
     struct hsp_exec_env env;
-    struct hsp_backend backend; /* no device: nothing is called; or */
-    struct hsp_backend *cpu;    /* where an update is done */
-    uint64_t read, sum[1];      /* the hash of what it has read; of what is computed with */
-    struct hsp_chan chan;       /* to nobody who reads */
-    int agent;                  /* the other end */
+    struct hsp_backend backend;               /* no device: nothing is called; or */
+    struct hsp_backend *cpu;                  /* where an update is done */
+    uint64_t sum[1];                          /* the hash of what is computed with */
+    struct hsp_state_sums sums[1], before[1]; /* of its update, and of the one before */
+    struct hsp_chan chan;                     /* to nobody who reads */
+    int agent;                                /* the other end */
     struct hsp_ex_epoch e;
     struct hsp_m_prepare p;
     struct hsp_held_data data;

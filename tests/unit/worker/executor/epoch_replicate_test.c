@@ -112,7 +112,7 @@ static void what_one_thread_does_not_seal_no_other_seals(void **state)
     (void)state;
     em_make_world(&w, 1);
     em_make_next(&w, &w.m[0]);
-    w.m[0].read ^= 1;
+    w.m[0].sums[0].read.sum ^= 1;
     for (int i = 0; i < 2; i++) {
         em_assert_refused(
             hsp_epoch_seal_written(&w.m[0].e, &err), &err, HSP_EDIGEST,
@@ -120,6 +120,44 @@ static void what_one_thread_does_not_seal_no_other_seals(void **state)
         assert_int_equal(sealed_next(&w.m[0]), HSP_NO_VERSION);
         assert_int_equal(w.m[0].e.sealed, EM_STEP);
     }
+    em_end_world(&w);
+}
+
+/* Damaged in the memory that is computed with, behind the copy to the segment; or before it, so that
+ * the segment was sealed with the damage. */
+static void what_was_sealed_when_it_was_damaged_is_given_up(void **state)
+{
+    struct em_world w;
+    struct hsp_err err = {0};
+    (void)state;
+    for (int before = 0; before < 2; before++) {
+        em_make_world(&w, 1);
+        em_make_next(&w, &w.m[0]);
+        struct hsp_word_sums *other = before != 0 ? &w.m[0].before[0].wrote : &w.m[0].sums[0].read;
+        other->places += 3;
+        em_assert_refused(
+            hsp_epoch_seal_written(&w.m[0].e, &err), &err, HSP_EDIGEST,
+            "version 40 here is damaged: wte.weight (param) [0:6, 0:4] in main memory");
+        assert_int_equal(sealed_next(&w.m[0]), HSP_NO_VERSION);
+        assert_int_equal(hsp_segment_version(w.m[0].e.seg[EM_STEP % 2]),
+                         before != 0 ? HSP_NO_VERSION : EM_STEP);
+        em_end_world(&w);
+    }
+}
+
+/* A version of which its writing has made no hash: sealed at a loss. */
+static void what_was_not_written_so_is_not_sealed(void **state)
+{
+    struct em_world w;
+    struct hsp_err err = {0};
+    (void)state;
+    em_make_world(&w, 1);
+    em_make_next(&w, &w.m[0]);
+    ((uint8_t *)w.m[0].e.dev.state)[5] ^= 8;
+    em_assert_refused(hsp_epoch_seal_written(&w.m[0].e, &err), &err, HSP_EDIGEST,
+                      "version 41 here is damaged: wte.weight (param) [0:6, 0:4]");
+    assert_int_equal(sealed_next(&w.m[0]), HSP_NO_VERSION);
+    assert_int_equal(hsp_segment_version(w.m[0].e.seg[EM_STEP % 2]), EM_STEP);
     em_end_world(&w);
 }
 
@@ -341,6 +379,8 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
         cmocka_unit_test(what_one_thread_does_not_seal_no_other_seals),
         cmocka_unit_test(what_is_made_of_a_version_that_is_gone_is_not_sealed),
+        cmocka_unit_test(what_was_sealed_when_it_was_damaged_is_given_up),
+        cmocka_unit_test(what_was_not_written_so_is_not_sealed),
         cmocka_unit_test(a_copy_damaged_as_it_is_written_does_not_verify),
         cmocka_unit_test(a_replica_made_of_a_version_that_is_gone_is_the_wrong_one),
         cmocka_unit_test(a_seal_on_a_cpu_is_made_by_its_backend),

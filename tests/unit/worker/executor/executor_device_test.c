@@ -11,7 +11,7 @@
 #include "proto/host/file_io.h"
 #include "tests/unit/worker/executor/executor_world.h"
 #include "worker/exec/pace.h"
-#include "worker/exec/read_hash.h"
+#include "worker/exec/state_watch.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/executor.h"
 #include "worker/state/segment.h"
@@ -157,7 +157,7 @@ static void count(const struct hsp_ex_epoch *e)
 
 /* The compiler compares them with the product's. */
 __typeof__(hsp_epoch_device_save) __real_hsp_epoch_device_save, __wrap_hsp_epoch_device_save;
-__typeof__(hsp_read_hash_before) __real_hsp_read_hash_before, __wrap_hsp_read_hash_before;
+__typeof__(hsp_state_watch_before) __real_hsp_state_watch_before, __wrap_hsp_state_watch_before;
 __typeof__(hsp_pace_done) __real_hsp_pace_done, __wrap_hsp_pace_done;
 
 enum hsp_status __wrap_hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
@@ -167,11 +167,11 @@ enum hsp_status __wrap_hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t ve
     return __real_hsp_epoch_device_save(e, version, err);
 }
 
-/* Behind the second of the updates of piece @p, which has more. 0: it has no more. */
-static uint32_t ops_to_the_midst(const struct hsp_instr *instrs, const struct hsp_piece *p)
+/* Behind the second of the updates of [first, end), which has more. 0: it has no more. */
+static uint32_t ops_to_the_midst(const struct hsp_instr *instrs, uint32_t first, uint32_t end)
 {
     uint32_t n = 0, before = 0, updates = 0;
-    for (uint32_t k = p->first; k < p->first + p->n; k++) {
+    for (uint32_t k = first; k < end; k++) {
         bool update = instrs[k].kind == HSP_I_OP && instrs[k].op == HSP_OP_ADAMW;
         n += instrs[k].kind == HSP_I_OP || instrs[k].kind == HSP_I_ACC;
         updates += update;
@@ -180,12 +180,12 @@ static uint32_t ops_to_the_midst(const struct hsp_instr *instrs, const struct hs
     return updates > 2 ? before : 0;
 }
 
-enum hsp_status __wrap_hsp_read_hash_before(struct hsp_engine *e, const struct hsp_piece *p,
-                                            struct hsp_err *err)
+enum hsp_status __wrap_hsp_state_watch_before(struct hsp_engine *e, uint32_t first, uint32_t end,
+                                              struct hsp_err *err)
 {
-    enum hsp_status st = __real_hsp_read_hash_before(e, p, err);
+    enum hsp_status st = __real_hsp_state_watch_before(e, first, end, err);
     if (atomic_load(&dies) && n_ops == 0) {
-        n_ops = ops_to_the_midst(hsp_engine_program(e)->tpl.instrs, p);
+        n_ops = ops_to_the_midst(hsp_engine_program(e)->tpl.instrs, first, end);
     }
     return st;
 }

@@ -79,7 +79,7 @@ tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=cal
   -Wl,--wrap=hsp_reaper_hangs,--wrap=hsp_reaper_give \
   -Wl,--wrap=hsp_region_copy,--wrap=hsp_ckpt_sign \
   -Wl,--wrap=hsp_epoch_device_save,--wrap=hsp_epoch_device_trim \
-  -Wl,--wrap=hsp_read_hash_before,--wrap=hsp_pace_done
+  -Wl,--wrap=hsp_state_watch_before,--wrap=hsp_pace_done
 EXTRA_tests_unit_worker_executor_executor_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
 tests_unit_worker_executor_executor_tests_LDADD = $(EXECUTOR_TEST_LIBS)
 # Every step of an epoch waits for the test; device_early_test: on devices that are no CPUs.
