@@ -1,14 +1,14 @@
-/* Sums the words of an array, and the words times their numbers: a check of state that costs next to
- * nothing beside the update that reads and writes it.
+/* Sums the words of an array, and the words times their numbers: a check of state that costs next
+ * to nothing beside the update that reads and writes it.
  *
  * Word i is x_i, of 32 bits, in the order of memory. `sum` is the sum of x_i, `places` that of
  * i * x_i, both mod 2^64. It is the checksum of Fletcher (1982) with weights that ascend, so that
  * the sums of parts add up in any order: of ranges of one array, by threads, blocks and vectors.
  *
- * Of an array of less than 2^32 words each change of one word or of two is seen, also an exchange of
- * two words, or a flipped sign bit in each of two. Three words or more may change so that both sums
- * stay, for example by d, -2d and d in words that follow each other. A random change stays unseen
- * with a probability of about 2^-64.
+ * In an array of less than 2^32 words each change of one word or of two is seen: an exchange of two
+ * words, for example, or a flipped sign bit in each of two. Three words or more may change so that
+ * both sums stay, for example by d, -2d and d in words that follow each other. A random change
+ * stays unseen with a probability of about 2^-64.
  *
  * Purity:  pure.
  * Example: of the words 5, 0, 7 `sum` is 12 and `places` is 14; of 7, 0, 5 they are 12 and 10.

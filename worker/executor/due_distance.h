@@ -1,8 +1,9 @@
 /* Chooses how far due versions are apart, at rank 0 of a job with `recovery.every: auto`.
  *
- * A due version costs what the steps take longer while it is hashed, sealed and copied, on whatever
- * rank: rank 0 sees that by the times between its votes. The distance is the least for which that is
- * at most a part `overhead` of the time, and no more steps than take `recompute_s`.
+ * Steps take longer while a due version is hashed, sealed and copied, on whatever rank. That time is
+ * the cost of the version, and rank 0 sees it by the times between its votes. The distance is the
+ * least for which the cost is at most a part `overhead` of the time, and no more steps than take
+ * `recompute_s`.
  *
  * Times of steps are noisy, and a cost is a difference of them. So the distance follows from an upper
  * bound: the median cost of the newest versions and two standard errors. The more versions have been

@@ -376,8 +376,9 @@ static uint64_t on_device(struct hsp_ex_epoch *e)
     return newest;
 }
 
-/* Compares the home of @version with its seal: the segment, then the version on the device where it
- * is that one. What an update has read of an older one was compared before its result was sealed. */
+/* Compares the home of @version with its seal: the segment, then the device's memory where that has
+ * this version. An older version, as its update has read it, was compared before that update's
+ * result was sealed. */
 static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct seen *ret,
                             struct hsp_err *err)
 {

@@ -1,9 +1,9 @@
 /* Switches the protection of the state off while a file exists, so that tests can measure its cost.
  *
  * The option --unprotected FILE of hspmd-worker, which no help names, says which file. While FILE
- * exists, rank 0 of a job with `recovery.every: auto` makes no version due, and updates hash
- * nothing. Versions of the calendar of checkpoints, the first and the last one are due as ever. The
- * steps meanwhile do not count for the distance of due versions.
+ * exists, rank 0 of a job with `recovery.every: auto` makes no version due, and updates sum
+ * and hash nothing. Versions of the calendar of checkpoints, the first and the last one are due as
+ * ever. The steps meanwhile do not count for the distance of due versions.
  *
  * Purity: shell (looks for a file).
  */
