@@ -31,9 +31,8 @@
 /* Buffers of the transport on top of packed cells; measured mesh and loop use stays below. */
 #define HSP_COMM_BASE_BYTES (4.0 * 1024 * 1024)
 #define HSP_PACK_COPIES \
-    2.0 /* of a sum or of parts that are gathered: packed to leave, and as they came */
-#define HSP_MESSAGE_COPIES \
-    4.0 /* of a message: the same, and the transport's copies of both (memory_plan.h) */
+    2.0 /* of a message, a sum, or parts that are gathered: packed to leave, and as they came */
+#define HSP_KEPT_COPIES 2.0 /* of a message: the transport's, of both (memory_plan.h) */
 /* NCCL's memory on a GPU for a communicator: on each of 16 channels a buffer of 4 MiB
  * (NCCL_BUFFSIZE) and 1 MiB for its protocols of small messages, for the neighbours in a ring and
  * in a tree. That of a pair of ranks has 2 channels at most, both ways are a communicator each

@@ -201,26 +201,32 @@ static double spread_of(const struct hsp_stream *s, uint32_t gi, uint32_t member
     return share * shares_of(&s->stages[other]) / (end - first);
 }
 
-/* Copies of the activations of a micro-batch, in their type: to the next stage, and their gradients
- * to the one before; in a tensor group, its sums. */
+/* The transport's copies of the activations of a micro-batch, in their type: to the next stage, and
+ * their gradients to the one before, with those that are sent and not taken yet; in a tensor group,
+ * its sums. *ret_packed: the buffers in which they are packed. */
 static double message_bytes(const struct pricing *p, const struct hsp_stage_work *range,
-                            const struct hsp_rank_cost *rc, uint32_t member, double micro)
+                            const struct hsp_rank_cost *rc, uint32_t member, double micro,
+                            double *ret_packed)
 {
     const struct hsp_stream *s = &p->plan->streams[rc->stream];
     uint32_t last = s->n_stages - 1, chunks = hsp_stream_chunks(s), gi = rc->stage;
     bool turns = chunks > 1; /* the output of the last stage goes to the first one again */
-    double most = 0, inner, share = hsp_stage_shares(&s->stages[gi], member, &inner);
+    double next = 0, back = 0, sums = 0, inner;
+    double share = hsp_stage_shares(&s->stages[gi], member, &inner);
     for (uint32_t c = 0; c < chunks; c++) {
         double out = range[c].w.leaving, in = range[c].entering;
         if (gi < last || turns) {
-            most = fmax(most, out * spread_of(s, gi, member, gi < last ? gi + 1 : 0));
+            next = fmax(next, out * spread_of(s, gi, member, gi < last ? gi + 1 : 0));
         }
         if (gi > 0 || turns) {
-            most = fmax(most, in * spread_of(s, gi, member, gi > 0 ? gi - 1 : last));
+            back = fmax(back, in * spread_of(s, gi, member, gi > 0 ? gi - 1 : last));
         }
-        most = inner < 1 ? fmax(most, share * fmax(out, in)) : most;
+        sums = inner < 1 ? fmax(sums, share * fmax(out, in)) : sums;
     }
-    return HSP_MESSAGE_COPIES * micro * most;
+    double one = fmax(next, back);
+    double kept = next * hsp_order_kept(s, gi, false) + back * hsp_order_kept(s, gi, true);
+    *ret_packed = HSP_PACK_COPIES * micro * fmax(one, sums);
+    return micro * (HSP_KEPT_COPIES * fmax(one, sums) + fmax(kept - one, 0));
 }
 
 /* Of a GPU in a pipeline: a communicator for each way to and from each member that it has messages
@@ -320,8 +326,9 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     double home = state_home(p, rank, &x);
     double spared = hsp_sealed_bytes(kinds, spared_bytes(p, g, x.whole_bytes), 1);
     double less = hsp_device_is_host(dev_of(p, rank)) ? spared : 0;
-    double message = message_bytes(p, range, rc, member_of(g, rank), micro);
-    x.comm_bytes = fmax(x.comm_bytes, HSP_COMM_BASE_BYTES + message) + pipe_bytes(p, rc, rank);
+    double packed, kept = message_bytes(p, range, rc, member_of(g, rank), micro, &packed);
+    x.comm_bytes =
+        fmax(x.comm_bytes, HSP_COMM_BASE_BYTES + packed) + kept + pipe_bytes(p, rc, rank);
     x.base_bytes += x.comm_bytes;
     rc->home_bytes = p->in->home_bytes != NULL ? p->in->home_bytes[rank] : rc->home_bytes;
     x.base_bytes += states * (home - x.home_bytes) - less;

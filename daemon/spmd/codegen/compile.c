@@ -16,6 +16,7 @@
 #include "daemon/spmd/schedule/buckets.h"
 #include "daemon/spmd/schedule/deadlock.h"
 #include "daemon/spmd/schedule/early_sums.h"
+#include "daemon/spmd/schedule/kept_messages.h"
 #include "daemon/spmd/schedule/memory_plan.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/program/pool.h"
@@ -211,6 +212,7 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
     if (rc == HSP_OK && sums_begin_early(c)) {
         rc = make_early(c, f->programs, f->n, err);
     }
+    rc = rc == HSP_OK ? hsp_kept_messages(c->p, f->programs, err) : rc;
     for (int which = HSP_OF_TRAIN; rc == HSP_OK && which <= HSP_OF_EARLY; which++) {
         rc = hsp_deadlock_check(f->programs, f->n, (enum hsp_sched_of)which, err);
     }

@@ -182,6 +182,12 @@ static int64_t element(const struct hsp_program *p, uint32_t instr)
         (enum hsp_dtype)p->tpl.tensors[p->tpl.instrs[instr].out[0]].dtype);
 }
 
+int64_t hsp_memory_of_cell(const struct hsp_program *p, uint32_t instr, const struct hsp_move *m,
+                           uint32_t cell)
+{
+    return cell_elements(&m->cells[cell], p->bind.symbol[HSP_SYM_BATCH]) * element(p, instr);
+}
+
 int64_t hsp_memory_of_move(const struct hsp_program *p, uint32_t instr, const struct hsp_move *m)
 {
     int64_t root;

@@ -25,8 +25,11 @@ enum hsp_status hsp_memory_assign(struct hsp_program *p, bool early, struct hsp_
 /* comm_bytes of the binding of @p with its moves: a buffer to pack messages that leave and one for
  * messages that come, each for its largest move or bucket, in bytes of the type that travels; and
  * once more the largest messages of one move, of which the transport keeps a copy (a send never
- * waits; a message that comes early waits). */
+ * waits; a message that comes early waits). kept_messages.h adds those of several moves. */
 int64_t hsp_memory_comm(const struct hsp_program *p);
+/* Bytes of cell @cell of move @m of instruction @instr, for the largest micro-batch. */
+int64_t hsp_memory_of_cell(const struct hsp_program *p, uint32_t instr, const struct hsp_move *m,
+                           uint32_t cell);
 /* Bytes of all cells of move @m of instruction @instr, for the largest micro-batch. */
 int64_t hsp_memory_of_move(const struct hsp_program *p, uint32_t instr, const struct hsp_move *m);
 

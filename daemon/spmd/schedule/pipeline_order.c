@@ -146,6 +146,19 @@ uint32_t hsp_order_waiting(const struct hsp_stream *s, uint32_t stage)
     return none ? 0 : least(s->micro_batches, (uint64_t)stage + 1);
 }
 
+uint32_t hsp_order_room(const struct hsp_stream *s)
+{
+    return s->n_stages * hsp_stream_chunks(s) + 1;
+}
+
+uint32_t hsp_order_kept(const struct hsp_stream *s, uint32_t stage, bool back)
+{
+    struct groups g = groups_of(s, s->micro_batches);
+    uint64_t all = (uint64_t)g.n_micro * g.n_chunks;
+    uint64_t ahead = back && s->schedule != HSP_SCHED_GPIPE ? 1 : passes_ahead(s, stage, &g);
+    return least(least(ahead + 1, all), hsp_order_room(s));
+}
+
 enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint32_t eval_n_micro,
                                struct hsp_pipeline_order *ret, struct hsp_err *err)
 {

@@ -48,6 +48,12 @@ uint32_t hsp_order_alive(const struct hsp_stream *s, uint32_t stage, uint32_t ch
  * for the first stage: no stage waits for gradients of its input, so all of its backward is the
  * second half. */
 uint32_t hsp_order_waiting(const struct hsp_stream *s, uint32_t stage);
+/* Messages from one rank to a rank of another stage for which there is room. With gpipe a stage
+ * sends more before anything comes back, and a send waits for room. */
+uint32_t hsp_order_room(const struct hsp_stream *s);
+/* Messages that a stage may have sent and its receiver not taken, at most (kept_messages.h): to the
+ * next stage, or @back to the stage before. */
+uint32_t hsp_order_kept(const struct hsp_stream *s, uint32_t stage, bool back);
 
 /* Both orders of a stage; @eval_n_micro: micro-batches of validation. HSP_ENOMEM. */
 enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint32_t eval_n_micro,
