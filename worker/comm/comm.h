@@ -106,6 +106,11 @@ struct hsp_comm_ops {
      * process, has bytes on their way to other hosts. @to NULL: no more waiting; @to may be closed
      * after that call. Any thread. NULL: of no use here. */
     void (*yield)(struct hsp_comm *c, const struct hsp_comm *to, uint64_t ns);
+    /* From @on to its end operations do nothing, and need no receiver. At the end the transport
+     * takes the memory of the device that they will need: for messages @room bytes at most, or the
+     * largest message, since not all of them are on their way at once. HSP_ENOMEM. NULL: operations
+     * need none. */
+    enum hsp_status (*rehearse)(struct hsp_comm *c, bool on, size_t room, struct hsp_err *err);
     /* Whether the transport connects all of these @n ranks, the same answer on each of them. NULL:
      * always. */
     bool (*reaches)(struct hsp_comm *c, const uint32_t *ranks, uint32_t n);

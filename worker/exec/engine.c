@@ -377,9 +377,19 @@ static enum hsp_status rehearse_ops(struct hsp_engine *e, struct hsp_err *err)
     return st;
 }
 
-/* What is replayed in a step, with the validation before it, or without. Of documents, of which
- * each step has other numbers, no step is like another. */
-static enum hsp_status rehearse_step(struct hsp_engine *e, bool validates, struct hsp_err *err)
+/* The memory that the device's own transport takes in a step. The binding counts it, beside that of
+ * packed messages, which is taken. */
+static enum hsp_status rehearse_transport(struct hsp_engine *e, bool on, struct hsp_err *err)
+{
+    struct hsp_comm *c = e->o.direct;
+    size_t room = (size_t)hsp_pool_comm(e->o.program, e->o.shorter, e->o.n_shorter);
+    size_t packs = e->send.bytes + e->recv.bytes;
+    return c != NULL && c->ops->rehearse != NULL
+               ? c->ops->rehearse(c, on, room > packs ? room - packs : 0, err)
+               : HSP_OK;
+}
+
+static enum hsp_status rehearse_schedules(struct hsp_engine *e, bool validates, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     hsp_arena_reset(e->arena);
@@ -397,20 +407,30 @@ static enum hsp_status rehearse_step(struct hsp_engine *e, bool validates, struc
     return st;
 }
 
+/* What is replayed or sent in a step, with the validation before it, or without. Of documents, of
+ * which each step has other numbers, no step is like another. */
+static enum hsp_status rehearse_step(struct hsp_engine *e, bool validates, struct hsp_err *err)
+{
+    enum hsp_status st = rehearse_transport(e, true, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    e->voted = e->rehearses = true; /* updates, too */
+    st = rehearse_schedules(e, validates, err);
+    e->voted = e->rehearses = false;
+    enum hsp_status end = rehearse_transport(e, false, st == HSP_OK ? err : NULL);
+    return st == HSP_OK ? end : st;
+}
+
 static enum hsp_status rehearse_steps(struct hsp_engine *e, struct hsp_err *err)
 {
-    bool validates = hsp_step_has_eval(e->b, 0);
-    enum hsp_status st = HSP_OK;
     if (e->o.backend->begin == NULL || e->corpus.start != NULL) {
         return HSP_OK;
     }
     e->dry = (struct hsp_comm){
         .ops = &hsp_dry_ops, .rank = e->o.comm->rank, .n_ranks = e->o.comm->n_ranks};
-    e->voted = e->rehearses = true; /* updates, too */
-    st = rehearse_step(e, false, err);
-    st = st == HSP_OK && validates ? rehearse_step(e, true, err) : st;
-    e->voted = e->rehearses = false;
-    return st;
+    enum hsp_status st = rehearse_step(e, false, err);
+    return st == HSP_OK && hsp_step_has_eval(e->b, 0) ? rehearse_step(e, true, err) : st;
 }
 
 static enum hsp_status rehearse(struct hsp_engine *e, struct hsp_err *err)

@@ -90,6 +90,7 @@ static void comm_close(struct hsp_comm *base)
     hsp_nccl_stages_free(c);
     (void)pthread_mutex_destroy(&c->lock);
     free(c->post);
+    free(c->wants.sends);
     free(c);
 }
 
@@ -101,6 +102,7 @@ static const struct hsp_comm_ops ops = {.name = "nccl",
                                         .irecv = hsp_nccl_irecv,
                                         .wait = hsp_nccl_wait,
                                         .reaches = reaches,
+                                        .rehearse = hsp_nccl_rehearse,
                                         .batch = hsp_nccl_batch,
                                         .abort = comm_abort,
                                         .close = comm_close};

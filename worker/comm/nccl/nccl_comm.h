@@ -48,6 +48,7 @@ struct hsp_nccl_opts {
     uint64_t process; /* drawn at random for this executor */
     uint32_t patience_ms; /* a sixth of the time after which a silent executor is dead; 0: 1000 */
     const char *library;  /* NULL: libnccl.so.2 */
+    uint32_t hold_ms;     /* for which a send waits for receivers (nccl_stage.h); 0: 1000 */
     /* Bytes of the largest collective by which members are connected (nccl_link.h); 0: 8 MiB. */
     size_t greeting_bytes;
 };

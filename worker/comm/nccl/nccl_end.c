@@ -24,6 +24,13 @@ static struct timespec after_ns(uint64_t ns, clockid_t clock)
     return t;
 }
 
+uint64_t hsp_nccl_now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 struct timespec hsp_link_after_ms(uint32_t ms, clockid_t clock)
 {
     return after_ns((uint64_t)ms * 1000000, clock);

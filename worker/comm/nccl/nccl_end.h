@@ -26,6 +26,7 @@ void hsp_link_break(struct hsp_link *l, const struct hsp_err *why);
 enum nccl_result hsp_link_settle(struct hsp_link *l, struct nccl_comm *c, enum nccl_result r,
                                  const struct timespec *until);
 /* Moment of @clock that is @ms away. */
+uint64_t hsp_nccl_now_ms(void); /* of the monotonic clock */
 struct timespec hsp_link_after_ms(uint32_t ms, clockid_t clock);
 /* Tells the watchers of a broken link the reason. */
 void hsp_link_tell(struct hsp_link *l);

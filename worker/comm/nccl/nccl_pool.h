@@ -43,7 +43,17 @@ struct hsp_nccl_stage {
     size_t bytes;
     enum hsp_devq q; /* free when its ticket is reached */
     uint64_t ticket;
+    bool of_queue; /* only HSP_DEVQ_COMM touches it, in order */
     bool taken;
+    bool counted; /* for a message that is rehearsed */
+};
+
+/* The memory that rehearsed operations want. */
+struct hsp_nccl_wants {
+    bool on, failed; /* failed: no memory for the list */
+    uint32_t n, cap;
+    size_t *sends; /* bytes of each; owned */
+    size_t queue;  /* bytes of the largest that HSP_DEVQ_COMM alone touches */
 };
 
 /* A message that was posted and not given to the device yet. */
@@ -64,6 +74,8 @@ struct hsp_nccl_comm {
     struct hsp_nccl_group *group;
     struct hsp_nccl_way *way;
     struct hsp_nccl_stage *stages;
+    struct hsp_nccl_wants wants;
+    bool rehearsed; /* stages are there, as many as there is room for */
     struct hsp_nccl_post *post;
     uint32_t n_posts, cap_posts, n_now; /* the first of them are being given */
     bool batching;

@@ -52,7 +52,8 @@ static enum hsp_status stage_all(struct hsp_nccl_comm *c, struct hsp_err *err)
     for (uint32_t k = 0; k < c->n_now && st == HSP_OK; k++) {
         struct hsp_nccl_post *p = &c->post[k];
         if (p->way->out || p->data.n > 1) {
-            st = hsp_nccl_stage_take(c, p->bytes, &p->stage, err);
+            st = hsp_nccl_stage_take(c, p->bytes, p->way->out ? HSP_NCCL_SENT : HSP_NCCL_QUEUED,
+                                     &p->stage, err);
         }
         if (st == HSP_OK && p->way->out) {
             st = copy_runs(c, p, true, err);
@@ -251,9 +252,12 @@ static enum hsp_status post_runs(struct hsp_comm *base, uint32_t peer, bool out,
     }
     if (req != NULL) {
         *req = (struct hsp_comm_req){.data = data, .bytes = p.bytes, .peer = peer, .is_send = out};
-        req->state = p.bytes > 0 ? HSP_REQ_POSTED : HSP_REQ_DONE;
+        req->state = p.bytes > 0 && !c->wants.on ? HSP_REQ_POSTED : HSP_REQ_DONE;
     }
-    return p.bytes > 0 ? post(c, &p, err) : HSP_OK;
+    if (c->wants.on && p.bytes > 0 && (out || data.n > 1)) {
+        hsp_nccl_stage_want(c, p.bytes, out ? HSP_NCCL_SENT : HSP_NCCL_QUEUED);
+    }
+    return c->wants.on ? HSP_OK : p.bytes > 0 ? post(c, &p, err) : HSP_OK;
 }
 
 enum hsp_status hsp_nccl_isend(struct hsp_comm *c, uint32_t peer, uint32_t channel,

@@ -1,7 +1,13 @@
 #include "worker/comm/nccl/nccl_stage.h"
 
 #include <stdlib.h>
+#include <time.h>
 
+#include "worker/comm/nccl/nccl_abort.h"
+#include "worker/comm/nccl/nccl_end.h" /* hsp_nccl_now_ms */
+
+#define NAP_NS      20000 /* between two looks at the device */
+#define HOLD_MS     1000
 #define STAGE_ROUND ((size_t)64 << 10) /* so that sizes that differ a little share memory */
 
 static void release(struct hsp_nccl_comm *c, struct hsp_nccl_stage **at)
@@ -35,34 +41,168 @@ bool hsp_nccl_stages_rest(struct hsp_nccl_comm *c)
     return all;
 }
 
-/* Takes the smallest free stage that is large enough, or a new one; HSP_DEVQ_COMM touches it next.
- * Memory stays until the epoch is left: a release might wait for the device, and the device for a
- * peer. */
-enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
-                                    struct hsp_nccl_stage **ret, struct hsp_err *err)
+/* ---- taking ---- */
+
+/* The smallest one that is free and large enough; NULL: none. */
+static struct hsp_nccl_stage *find_free(struct hsp_nccl_comm *c, size_t bytes,
+                                        enum hsp_nccl_stage_use use)
 {
     struct hsp_backend *b = hsp_nccl_backend_of(c);
     struct hsp_nccl_stage *best = NULL;
     for (struct hsp_nccl_stage *s = c->stages; s != NULL; s = s->next) {
-        if (!s->taken && s->bytes >= bytes && (best == NULL || s->bytes < best->bytes) &&
-            (s->q == HSP_DEVQ_COMM || b->reached(b, s->q, s->ticket))) {
+        if (!s->taken && s->of_queue == (use == HSP_NCCL_QUEUED) && s->bytes >= bytes &&
+            (best == NULL || s->bytes < best->bytes) &&
+            (s->of_queue || b->reached(b, s->q, s->ticket))) {
             best = s;
         }
     }
-    if (best == NULL) {
-        best = calloc(1, sizeof *best);
-        if (best == NULL) {
-            return hsp_err_nomem(err, "a message");
-        }
-        best->bytes = (bytes + STAGE_ROUND - 1) / STAGE_ROUND * STAGE_ROUND;
-        if (b->alloc(b, HSP_MEM_DEVICE, best->bytes, &best->data, err) != HSP_OK) {
-            free(best);
-            return hsp_err_wrap(err, "a message of %zu bytes", bytes);
-        }
-        best->next = c->stages;
-        c->stages = best;
+    return best;
+}
+
+/* Memory stays until the epoch is left: a release might wait for the device, and the device for a
+ * peer. */
+static enum hsp_status make(struct hsp_nccl_comm *c, size_t bytes, enum hsp_nccl_stage_use use,
+                            struct hsp_nccl_stage **ret, struct hsp_err *err)
+{
+    struct hsp_backend *b = hsp_nccl_backend_of(c);
+    struct hsp_nccl_stage *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return hsp_err_nomem(err, "a message");
     }
-    best->taken = true;
-    *ret = best;
+    s->bytes = (bytes + STAGE_ROUND - 1) / STAGE_ROUND * STAGE_ROUND;
+    s->of_queue = use == HSP_NCCL_QUEUED;
+    s->q = HSP_DEVQ_COMM;
+    enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, s->bytes, &s->data, err);
+    if (st != HSP_OK) {
+        free(s);
+        return hsp_err_wrap(err, "a message of %zu bytes", bytes);
+    }
+    s->next = c->stages;
+    c->stages = s;
+    *ret = s;
     return HSP_OK;
+}
+
+/* Until a stage is free, or for too long; *ret NULL then. */
+static enum hsp_status await_free(struct hsp_nccl_comm *c, size_t bytes,
+                                  struct hsp_nccl_stage **ret, struct hsp_err *err)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    struct hsp_backend *b = hsp_nccl_backend_of(c);
+    const uint64_t hold_ms = c->of->o.hold_ms > 0 ? c->of->o.hold_ms : HOLD_MS;
+    uint64_t given = 0, until = 0;
+    enum hsp_status st = b->mark(b, HSP_DEVQ_COMM, &given, err);
+    while (st == HSP_OK && (until == 0 || hsp_nccl_now_ms() < until)) {
+        if (until == 0 && b->reached(b, HSP_DEVQ_COMM, given)) {
+            until = hsp_nccl_now_ms() + hold_ms;
+        }
+        *ret = find_free(c, bytes, HSP_NCCL_SENT);
+        if (*ret != NULL) {
+            break;
+        }
+        (void)nanosleep(&nap, NULL);
+        st = hsp_nccl_alive(c, err);
+    }
+    return st;
+}
+
+enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
+                                    enum hsp_nccl_stage_use use, struct hsp_nccl_stage **ret,
+                                    struct hsp_err *err)
+{
+    struct hsp_nccl_stage *s = find_free(c, bytes, use);
+    enum hsp_status st = HSP_OK;
+    if (s == NULL && use == HSP_NCCL_SENT && c->rehearsed) {
+        st = await_free(c, bytes, &s, err);
+    }
+    if (st == HSP_OK && s == NULL) {
+        st = make(c, bytes, use, &s, err);
+    }
+    if (st != HSP_OK) {
+        return st;
+    }
+    s->taken = true;
+    *ret = s;
+    return HSP_OK;
+}
+
+/* ---- rehearsal ---- */
+
+void hsp_nccl_stage_want(struct hsp_nccl_comm *c, size_t bytes, enum hsp_nccl_stage_use use)
+{
+    struct hsp_nccl_wants *w = &c->wants;
+    if (use == HSP_NCCL_QUEUED) {
+        w->queue = bytes > w->queue ? bytes : w->queue;
+        return;
+    }
+    if (w->n == w->cap) {
+        uint32_t cap = w->cap == 0 ? 64 : 2 * w->cap;
+        size_t *more = realloc(w->sends, cap * sizeof *more);
+        if (more == NULL) {
+            w->failed = true;
+            return;
+        }
+        w->sends = more;
+        w->cap = cap;
+    }
+    w->sends[w->n++] = bytes;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* One that no other message of the rehearsal has, or a new one. */
+static enum hsp_status count_one(struct hsp_nccl_comm *c, size_t bytes, struct hsp_err *err)
+{
+    struct hsp_nccl_stage *s = c->stages;
+    while (s != NULL && (s->of_queue || s->counted || s->bytes < bytes)) {
+        s = s->next;
+    }
+    enum hsp_status st = s == NULL ? make(c, bytes, HSP_NCCL_SENT, &s, err) : HSP_OK;
+    if (st == HSP_OK) {
+        s->counted = true;
+    }
+    return st;
+}
+
+/* The largest messages first, as many as there is room for. */
+static enum hsp_status make_all(struct hsp_nccl_comm *c, size_t room, struct hsp_err *err)
+{
+    struct hsp_nccl_wants *w = &c->wants;
+    struct hsp_nccl_stage *s = find_free(c, w->queue, HSP_NCCL_QUEUED);
+    enum hsp_status st = HSP_OK;
+    size_t all = 0;
+    if (w->n > 0) {
+        qsort(w->sends, w->n, sizeof *w->sends, larger_first);
+    }
+    for (uint32_t k = 0; k < w->n && st == HSP_OK; k++) {
+        if (k == 0 || w->sends[k] <= room - all) {
+            st = count_one(c, w->sends[k], err);
+            all = w->sends[k] < room - all ? all + w->sends[k] : room;
+        }
+    }
+    if (st == HSP_OK && w->queue > 0 && s == NULL) {
+        st = make(c, w->queue, HSP_NCCL_QUEUED, &s, err);
+    }
+    return st;
+}
+
+enum hsp_status hsp_nccl_rehearse(struct hsp_comm *base, bool on, size_t room, struct hsp_err *err)
+{
+    struct hsp_nccl_comm *c = hsp_nccl_of(base);
+    struct hsp_nccl_wants *w = &c->wants;
+    enum hsp_status st = HSP_OK;
+    if (!on) {
+        st = w->failed ? hsp_err_nomem(err, "%u messages", w->n) : make_all(c, room, err);
+        free(w->sends);
+    }
+    for (struct hsp_nccl_stage *s = c->stages; s != NULL; s = s->next) {
+        s->counted = false;
+    }
+    *w = (struct hsp_nccl_wants){.on = on};
+    c->rehearsed = !on && st == HSP_OK;
+    return st;
 }

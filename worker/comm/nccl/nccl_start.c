@@ -4,18 +4,12 @@
 
 #include "worker/comm/nccl/nccl_abort.h"
 #include "worker/comm/nccl/nccl_agree.h"
+#include "worker/comm/nccl/nccl_end.h"
 #include "worker/comm/nccl/nccl_pool.h"
 #include "worker/comm/nccl/nccl_stage.h"
 #include "worker/comm/nccl/nccl_tell.h"
 
 #define NAP_NS 500000
-
-uint64_t hsp_nccl_now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 enum hsp_status hsp_nccl_may_wait(const struct hsp_nccl_params *p, uint64_t until,
                                   struct hsp_err *err)

@@ -4,7 +4,6 @@
 #define HSP_NCCL_START_H
 #include "worker/comm/nccl/nccl_comm.h"
 
-uint64_t hsp_nccl_now_ms(void); /* of the monotonic clock */
 /* Pauses. HSP_AGAIN: go on waiting. HSP_ETIMEDOUT: the time @until has come, the caller names its
  * wait; HSP_ECANCELED: stop. */
 enum hsp_status hsp_nccl_may_wait(const struct hsp_nccl_params *p, uint64_t until,

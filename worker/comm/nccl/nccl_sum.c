@@ -123,7 +123,7 @@ static size_t longest_of(const size_t *count, uint32_t n, size_t elem)
 static enum hsp_status pad_take(const struct call *k, size_t piece, struct hsp_nccl_stage **ret,
                                 struct hsp_err *err)
 {
-    if (hsp_nccl_stage_take(k->c, k->g->n * piece, ret, err) != HSP_OK) {
+    if (hsp_nccl_stage_take(k->c, k->g->n * piece, HSP_NCCL_QUEUED, ret, err) != HSP_OK) {
         (void)end(k, NCCL_SUCCESS, NULL); /* the missing memory is the error to report */
         return HSP_ENOMEM;
     }
@@ -211,6 +211,24 @@ static enum hsp_status scatter_padded(const struct call *k, const size_t *count,
     return pad_back(k, s, st, err);
 }
 
+/* ---- rehearsal ---- */
+
+/* The memory of a gather or a scattered sum: pieces that are filled up (pad_take). */
+static void want_padded(struct hsp_nccl_comm *c, const size_t *count, uint32_t n, size_t elem)
+{
+    if (n > 1 && hsp_nccl_shape_of(count, n, elem) == HSP_NCCL_PADDED) {
+        hsp_nccl_stage_want(c, n * longest_of(count, n, elem) * elem, HSP_NCCL_QUEUED);
+    }
+}
+
+/* That of a maximum: the addends of all. */
+static void want_addends(struct hsp_nccl_comm *c, size_t count, uint32_t n, size_t elem)
+{
+    if (n > 1 && count > 0) {
+        hsp_nccl_stage_want(c, n * count * elem, HSP_NCCL_QUEUED);
+    }
+}
+
 /* ---- gather ---- */
 
 /* Gathers; the own piece is at @in, which may be its place in @out. */
@@ -242,6 +260,10 @@ static enum hsp_status all_gather(struct hsp_comm *base, const struct hsp_group 
 {
     struct call k;
     (void)channel; /* the n-th collective of a communicator is the n-th on all its members */
+    if (hsp_nccl_of(base)->wants.on) {
+        want_padded(hsp_nccl_of(base), count, g->n, hsp_dtype_size(t));
+        return HSP_OK;
+    }
     enum hsp_status st = begin(hsp_nccl_of(base), g, "all-gather", t, &k, err);
     if (st != HSP_OK) {
         return st;
@@ -314,6 +336,10 @@ static enum hsp_status all_reduce(struct hsp_comm *base, const struct hsp_group 
     struct call k;
     enum nccl_type type;
     (void)channel;
+    if (c->wants.on) {
+        want_addends(c, how == HSP_REDUCE_MAX ? count : 0, g->n, hsp_dtype_size(t));
+        return HSP_OK;
+    }
     enum hsp_status st = type_of(t, &type, err);
     st = st == HSP_OK ? begin(c, g, "all-reduce", t, &k, err) : st;
     if (st != HSP_OK || k.g->link == NULL) {
@@ -371,6 +397,14 @@ static enum hsp_status reduce_scatter(struct hsp_comm *base, const struct hsp_gr
     enum nccl_type type;
     size_t total = sum_of(count, g->n), before = sum_of(count, g->me);
     (void)channel;
+    if (c->wants.on && how == HSP_REDUCE_MAX) {
+        want_addends(c, total, g->n, hsp_dtype_size(t));
+    } else if (c->wants.on) {
+        want_padded(c, count, g->n, hsp_dtype_size(t));
+    }
+    if (c->wants.on) {
+        return HSP_OK;
+    }
     enum hsp_status st = type_of(t, &type, err);
     st = st == HSP_OK ? begin(c, g, "reduce-scatter", t, &k, err) : st;
     if (st != HSP_OK) {

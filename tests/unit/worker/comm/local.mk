@@ -1,4 +1,5 @@
 NCCL_WORLD = tests/unit/worker/comm/nccl_world.c tests/unit/worker/comm/nccl_world.h
+NCCL_STREAMS = tests/unit/worker/comm/nccl_streams.c tests/unit/worker/comm/nccl_streams.h
 NCCL_TEST_LIBS = $(TEST_LIBS) $(NCCL_LIBS) $(BACKEND_LIBS) $(BASE_LIBS)
 comm_tests = \
   tests/unit/worker/comm/loop_comm_test \
@@ -61,7 +62,8 @@ check_PROGRAMS += tests/unit/worker/comm/nccl_device_test
 TESTS += tests/unit/worker/comm/nccl_device_test
 tests_unit_worker_comm_nccl_device_test_SOURCES = \
   tests/unit/worker/comm/nccl_device_test.c \
-  $(NCCL_WORLD) tests/unit/worker/cuda/stand_in.c tests/unit/worker/cuda/stand_in.h
+  $(NCCL_WORLD) $(NCCL_STREAMS) \
+  tests/unit/worker/cuda/stand_in.c tests/unit/worker/cuda/stand_in.h
 tests_unit_worker_comm_nccl_device_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 EXTRA_tests_unit_worker_comm_nccl_device_test_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
 tests_unit_worker_comm_nccl_device_test_LDADD = tests/lib/libfakehost.a tests/lib/libfakecuda.a \

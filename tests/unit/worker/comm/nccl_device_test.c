@@ -2,6 +2,7 @@
  * both libraries, which do the work late. */
 #include <stdio.h>
 
+#include "tests/unit/worker/comm/nccl_streams.h"
 #include "tests/unit/worker/comm/nccl_world.h"
 #include "tests/unit/worker/cuda/stand_in.h"
 #include "worker/backend/cuda/cuda_device.h"
@@ -10,7 +11,8 @@
 #include "worker/comm/nccl/nccl_start.h"
 #include "worker/comm/reduce.h"
 
-#define N 12
+#define N       12
+#define HOLD_MS 50
 
 struct rank {
     struct hsp_backend *b;
@@ -20,35 +22,11 @@ static struct rank ranks[3];
 static struct nw_process process[3];
 static const uint32_t all_ranks[3] = {0, 1, 2};
 
-static bool work_ready(void *args)
-{
-    const struct hsp_fakenccl_work *w = args;
-    return w->ready(w->arg);
-}
-
-static void work_run(void *args)
-{
-    const struct hsp_fakenccl_work *w = args;
-    w->run(w->arg);
-}
-
-static void submit(void *stream, const struct hsp_fakenccl_work *w)
-{
-    const struct hsp_fake_work f = {
-        .name = "nccl", .run = work_run, .ready = work_ready, .args = w, .bytes = sizeof *w};
-    assert_int_equal(hsp_fake_submit(stream, &f), cudaSuccess);
-}
-
-static void touch(const void *p, size_t bytes, bool write)
-{
-    (void)hsp_fake_touch(p, bytes, write);
-}
-
 static void open_devices(uint32_t n, uint64_t seed)
 {
     struct hsp_err err;
     nw_fake()->reset(seed, 0);
-    nw_fake()->set_streams(submit, touch);
+    nw_use_cuda_streams();
     hsp_fake_reset(&(struct hsp_fake_opts){.n_devices = (int)n, .seed = seed});
     for (uint32_t k = 0; k < n; k++) {
         assert_ok(hsp_backend_cuda_open((int)k, NULL, &ranks[k].b, &err), &err);
@@ -57,6 +35,7 @@ static void open_devices(uint32_t n, uint64_t seed)
                                         .process = 50 + k,
                                         .patience_ms = NW_PATIENCE_MS,
                                         .greeting_bytes = NW_GREETING_BYTES,
+                                        .hold_ms = HOLD_MS,
                                         .library = nw_library()};
         assert_ok(hsp_nccl_open(&o, &ranks[k].nccl, &err), &err);
         process[k] = (struct nw_process){.nccl = ranks[k].nccl};
@@ -261,6 +240,74 @@ static void messages_leave_nothing(void **state)
     close_devices(2);
 }
 
+/* Messages to the next rank, from the last one, and a maximum. */
+static void rehearse(struct hsp_comm *c, struct hsp_backend *b, uint32_t me, uint32_t messages,
+                     size_t room)
+{
+    struct hsp_err err;
+    float *x = device(b, N);
+    struct hsp_group g = {.n = 3, .ranks = all_ranks, .me = me};
+    struct hsp_comm_req req = {0};
+    assert_ok(c->ops->rehearse(c, true, 0, &err), &err);
+    for (uint32_t k = 0; k < messages; k++) {
+        assert_ok(c->ops->irecv(c, (me + 2) % 3, 3, hsp_run(x, sizeof *x), &req, &err), &err);
+        assert_ok(c->ops->send(c, (me + 1) % 3, 3, x, N * sizeof *x, &err), &err);
+        assert_ok(c->ops->wait(c, &req, &err), &err);
+    }
+    assert_ok(hsp_comm_all_reduce(c, &g, 1, HSP_F32, HSP_REDUCE_MAX, x, N, &err), &err);
+    assert_ok(c->ops->rehearse(c, false, room, &err), &err);
+    b->release(b, HSP_MEM_DEVICE, x);
+}
+
+static uint32_t count_stages(struct hsp_comm *base)
+{
+    uint32_t n = 0;
+    for (const struct hsp_nccl_stage *s = hsp_nccl_of(base)->stages; s != NULL; s = s->next) {
+        n++;
+    }
+    return n;
+}
+
+/* Where the memory of messages is made before the first step, no step makes any. In a plan of
+ * which the room says too little it is made later, once. */
+static void messages_are_rehearsed(void **state)
+{
+    const size_t one = N * sizeof(float);
+    const struct {
+        uint32_t messages;
+        size_t room;
+        uint32_t before, least, most; /* stages: of each rank; of all behind the steps */
+    } c[] = {
+        {3, 10 * one, 4, 12, 12}, /* one more for the maximum */
+        {8, 3 * one, 4, 12, 12},
+        {8, 0, 2, 7, 9}, /* each rank sends two before it receives */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct nw_epoch e;
+        struct rank_run r = {.e = &e};
+        uint32_t all = 0;
+        open_devices(3, 7 + i);
+        nw_epoch_init(&e, process, NULL, 3);
+        nw_prepare(&e);
+        unsigned work = nw_fake()->calls("ncclSend") + nw_fake()->calls("ncclAllGather");
+        for (uint32_t k = 0; k < 3; k++) {
+            assert_ok(e.st[k], &e.err[k]);
+            rehearse(e.comm[k], ranks[k].b, k, c[i].messages, c[i].room);
+            assert_int_equal(count_stages(e.comm[k]), c[i].before);
+        }
+        assert_int_equal(nw_fake()->calls("ncclSend") + nw_fake()->calls("ncclAllGather"), work);
+        nw_each(3, NULL, run_rank, &r);
+        for (uint32_t k = 0; k < 3; k++) {
+            assert_null(r.wrong[k]);
+            all += count_stages(e.comm[k]);
+        }
+        assert_in_range(all, c[i].least, c[i].most);
+        nw_epoch_close(&e);
+        close_devices(3);
+    }
+}
+
 /* An abort while kernels wait on the device: the queue goes on, and the epoch does not. A wait for
  * a quiet device ends in time. */
 static void lonely(void *ctx, uint32_t k)
@@ -304,6 +351,7 @@ HSP_TEST_FILE(nccl_device_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_in_order),
         cmocka_unit_test(messages_leave_nothing),
+        cmocka_unit_test(messages_are_rehearsed),
         cmocka_unit_test(an_abort_frees_the_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,9 @@ tests_unit_worker_cuda_cuda_kernel_tests_SOURCES = \
   tests/unit/worker/cuda/many_test.c \
   tests/unit/worker/cuda/products_test.c \
   tests/unit/worker/cuda/programs_test.c \
-  tests/unit/worker/cuda/wrong_kernels.h $(OP_SUITE) $(BLOCK_SUITE) $(HASH_SUITE)
+  tests/unit/worker/cuda/wrong_kernels.h $(OP_SUITE) $(BLOCK_SUITE) $(HASH_SUITE) \
+  $(NCCL_WORLD) $(NCCL_STREAMS)
+EXTRA_tests_unit_worker_cuda_cuda_kernel_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
 tests_unit_worker_cuda_cuda_kernel_tests_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 tests_unit_worker_cuda_cuda_kernel_tests_LDADD = tests/unit/worker/cuda/wrong_kernels.fake.o \
   tests/lib/libfakehost.a tests/lib/libfakekernels.a tests/lib/libfakehost.a \

@@ -15,6 +15,8 @@
 #include "tests/lib/fakecuda/emulate.h"
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
+#include "tests/unit/worker/comm/nccl_streams.h"
+#include "tests/unit/worker/comm/nccl_world.h"
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_host.h"
 #include "worker/backend/cuda/cuda_replay.h"
@@ -54,6 +56,11 @@ static const char STAGES[] =
          "  - {sequences: 3, micro_batches: 3, stages: [{layers: 1, ranks: [0], saved: offload}, "
          "{layers: 1, ranks: [1], saved: recompute}]}\n"
          "  - {sequences: 1, micro_batches: 1, stages: [{layers: 2, ranks: [2]}]}\n";
+
+/* Middle stages send both ways, and may be ahead of their receivers. */
+static const char DEEP[] = HEAD "ranks: 3\nstreams:\n"
+                                "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, ranks: "
+                                "[0]}, {layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}]}\n";
 
 static char *make_file(const char *dir, const struct hsp_model_spec *m, const char *plan)
 {
@@ -254,13 +261,20 @@ static void rehearse_all(struct hsp_backend *b)
     b->end = NULL;
 }
 
+static bool by_nccl; /* each rank has a device of its own, and they talk by NCCL */
+
+static uint64_t gpu_of(void *ctx, uint32_t rank)
+{
+    (void)ctx;
+    return rank + 1;
+}
+
 static enum hsp_status open_device(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                    struct hsp_err *err)
 {
     (void)ctx;
-    (void)rank;
     (void)threads;
-    enum hsp_status st = hsp_backend_cuda_open(0, NULL, ret, err);
+    enum hsp_status st = hsp_backend_cuda_open(by_nccl ? (int)rank : 0, NULL, ret, err);
     if (st == HSP_OK) {
         struct device *d = &devices[atomic_fetch_add(&n_devices, 1)];
         d->b = *ret;
@@ -293,6 +307,12 @@ static void train(const char *dir, const char *path, hsp_open_backend open, stru
     (void)snprintf(metrics, sizeof metrics, "%s/metrics.jsonl", dir);
     struct hsp_run_opts o = {
         .file = path, .metrics = metrics, .threads = 1, .open = open, .quiet = true};
+    if (by_nccl && open != NULL) {
+        o.gpu = gpu_of;
+        o.nccl = nw_library();
+        nw_fake()->reset(hsp_test_seed(), 0);
+        nw_use_cuda_streams();
+    }
     assert_ok(hsp_run_file(&o, &err), &err);
     FILE *f = fopen(metrics, "r");
     assert_non_null(f);
@@ -327,7 +347,8 @@ static void compare(const struct hsp_model_spec *model, enum hsp_dtype dtype,
     m.dtype = dtype;
     m.compute = compute;
     char *path = make_file(dir, &m, plan);
-    hsp_fake_reset(&(struct hsp_fake_opts){.n_sms = 2, .memory_bytes = (size_t)1 << 28, .seed = 7});
+    hsp_fake_reset(&(struct hsp_fake_opts){
+        .n_devices = by_nccl ? 3 : 1, .n_sms = 2, .memory_bytes = (size_t)1 << 28, .seed = 7});
     train(dir, path, NULL, &cpu);
     atomic_store(&warmed, 0);
     atomic_store(&n_devices, 0);
@@ -386,6 +407,20 @@ static void devices_train_together(void **state)
     compare(&LLAMA, HSP_F64, HSP_COMPUTE_FULL, STAGES, 1e-9);
 }
 
+/* The memory of messages, and of pieces that are filled up, is taken before the first step. */
+static void devices_train_by_nccl(void **state)
+{
+    (void)state;
+    struct hsp_model_spec three = LLAMA;
+    three.layers = 3;
+    by_nccl = true;
+    compare(&three, HSP_F64, HSP_COMPUTE_FULL, DEEP, 1e-9);
+    compare(&LLAMA, HSP_F64, HSP_COMPUTE_FULL, STAGES, 1e-9);
+    assert_true(nw_fake()->calls("ncclSend") > 0 && nw_fake()->calls("ncclReduceScatter") > 0);
+    nw_expect_clean();
+    by_nccl = false;
+}
+
 static void fp32_and_bf16_too(void **state)
 {
     (void)state;
@@ -430,9 +465,9 @@ HSP_TEST_FILE(programs_test)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_device_trains),           cmocka_unit_test(devices_train_together),
-        cmocka_unit_test(fp32_and_bf16_too),           cmocka_unit_test(graphs_may_fail),
-        cmocka_unit_test(rehearsals_take_all_scratch),
+        cmocka_unit_test(one_device_trains),     cmocka_unit_test(devices_train_together),
+        cmocka_unit_test(devices_train_by_nccl), cmocka_unit_test(fp32_and_bf16_too),
+        cmocka_unit_test(graphs_may_fail),       cmocka_unit_test(rehearsals_take_all_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
