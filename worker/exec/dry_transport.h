@@ -1,5 +1,5 @@
-/* A transport that sends and receives nothing, for moves that are rehearsed: they take the memory that
- * they pack messages in. */
+/* Sends and receives nothing, as the transport of moves that are rehearsed: they take the memory in
+ * which they pack messages. */
 #ifndef HSP_DRY_TRANSPORT_H
 #define HSP_DRY_TRANSPORT_H
 #include "worker/comm/comm.h"

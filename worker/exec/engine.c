@@ -231,7 +231,7 @@ static bool all_lone(const struct hsp_engine_opts *o)
     return all;
 }
 
-/* What @b has a use for; false: no memory. */
+/* Runs the fusion passes for which @b has a call; false: no memory. */
 static bool open_way(const struct hsp_backend *b, const struct hsp_program *p, struct hsp_way *ret)
 {
     bool routed = b->adds != 0 || b->run_many != NULL || b->run_chain != NULL;
@@ -248,7 +248,7 @@ static bool open_way(const struct hsp_backend *b, const struct hsp_program *p, s
     return (b->run_sum == NULL || ret->epilogues != NULL) && (!routed || ret->launches != NULL);
 }
 
-/* Who looks at each tensor wants each one written. */
+/* Opens the ways of all programs; without fusion where a hook looks at each tensor. */
 static enum hsp_status open_ways(struct hsp_engine *e, struct hsp_err *err)
 {
     uint32_t pieces = 0;
@@ -407,8 +407,8 @@ static enum hsp_status rehearse_schedules(struct hsp_engine *e, bool validates, 
     return st;
 }
 
-/* What is replayed or sent in a step, with the validation before it, or without. Of documents, of
- * which each step has other numbers, no step is like another. */
+/* Rehearses the replayed runs and messages of a step, with the validation before it, or without.
+ * Documents give each step other numbers of sequences, so there no step is like another. */
 static enum hsp_status rehearse_step(struct hsp_engine *e, bool validates, struct hsp_err *err)
 {
     enum hsp_status st = rehearse_transport(e, true, err);

@@ -1,4 +1,4 @@
-/* The engine: runs the steps of one program on one device.
+/* Runs the steps of one program on one device: the engine.
  *
  * Role:       a library under `hspmd-worker --run` (loop) and the executor process (mesh).
  * Threads:    hsp_engine_step runs the compute queue on the calling thread (one caller at a time)
@@ -7,19 +7,19 @@
  *             two threads, as said; never both at once for one step's vote or seal.
  * Device:     of a backend that is a device the threads give work and go on: a step that has
  *             returned, and the instruction of a hook, may still be under way; only the vote waits
- *             for what is voted on. Views are then memory of the device (hsp_engine_fetch).
+ *             for its data. Views are then memory of the device (hsp_engine_fetch).
  * Ownership:  program, backend, comm, data set and the memory of the state are borrowed and must
  *             outlive the engine. The engine owns the epoch's memory, on the device and on
  *             the host, pack buffers and its thread.
- * Bounds:     those of the program; pack buffers grow to the largest move.
+* Bounds:     as the program's; pack buffers grow to the largest move.
  * Invariants: (I1) step t reads version t of the state and, behind its passed vote, writes version
  *                  t + 1 over it. Nothing writes state before that vote. A no-op step writes no
  *                  state at all: its version t + 1 is version t.
  *             (I2) after a step returned an error no thread of the engine touches the state any
  *                  more, and every later step fails: close it. The state may be torn: part of it
  *                  version t, part t + 1.
- *             (I3) of an engine that is lone, behind a vote that passed and hooks that succeeded, an
- *                  abort or the loss of a peer ends no update: version t + 1 is whole, and told
+ *             (I3) in a lone engine, behind a vote that passed and hooks that succeeded, an abort
+ *                  or the loss of a peer ends no update: version t + 1 is whole, and told
  *                  (`sealed`), unless the device or an op fails.
  */
 #ifndef HSP_ENGINE_H
@@ -53,11 +53,11 @@ struct hsp_written {
     const uint64_t *first;
 };
 
-/* How the update of a step is watched (hsp_written); each does what the one before does, too. */
+/* How the update of a step is watched (hsp_written); each value includes the one before. */
 enum hsp_state_watch {
     HSP_WATCH_NONE,
     HSP_WATCH_SUMS,
-    HSP_WATCH_HASHES /* of what it has written */
+    HSP_WATCH_HASHES /* of the version written */
 };
 
 /* All optional. A status that is not HSP_OK ends the step with it. */
@@ -90,8 +90,8 @@ struct hsp_engine_opts {
     const struct hsp_program *const *shorter;
     uint32_t n_shorter;
     struct hsp_backend *backend; /* one thread when paced */
-    struct hsp_comm *comm;       /* of the host's memory: votes, and what @direct does not reach */
-    struct hsp_comm *direct;     /* of the device's memory, for the same ranks; NULL: none */
+    struct hsp_comm *comm; /* of the host's memory: votes, and groups that @direct does not reach */
+    struct hsp_comm *direct; /* of the device's memory, for the same ranks; NULL: none */
     const struct hsp_dataset *dataset;
     struct hsp_digest data_digest; /* of it; votes compare it. Zero: not computed, on all ranks */
     void *state;                   /* state_bytes, aligned to 64; HSP_MEM_DEVICE of a device */
@@ -117,17 +117,17 @@ struct hsp_step_result {
  * HSP_ECANCELED: hooks.ended. */
 enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engine **ret,
                                 struct hsp_err *err);
-/* No step may be running; what the device still does is waited for. Then nothing of the engine
- * writes memory, and only close comes behind. NULL is fine. */
+/* Halts an engine without a running step, and waits for the device. Then nothing of the engine
+ * writes memory, and only close may follow. NULL is fine. */
 void hsp_engine_halt(struct hsp_engine *e);
 /* Halts where that has not been done, and frees all: takes long where that is much. NULL is
  * fine; returns NULL. */
 struct hsp_engine *hsp_engine_close(struct hsp_engine *e);
 
-/* No step follows: what the device still does is waited for, and its memory given back, so that
- * another engine may have it, and the queues: nothing more is given to them. Between steps, on the
- * thread of the steps; abort and close are as before, and may be called while the other engine
- * runs. NULL is fine. */
+/* Retires an engine, since no step follows: waits for the device and frees its memory, so that
+ * another engine may have the memory and the queues. No more work is given to them. Between steps,
+ * on the thread of the steps; abort and close are as before, and may be called while the other
+ * engine runs. NULL is fine. */
 void hsp_engine_retire(struct hsp_engine *e);
 
 /* Runs step @step: validation when it is due, then training, vote, update, seal.
@@ -161,8 +161,8 @@ void hsp_engine_where(struct hsp_engine *e, struct hsp_engine_place *ret);
 /* The program of the running step, or of the last one. */
 const struct hsp_program *hsp_engine_program(const struct hsp_engine *e);
 
-/* The same for the host to read. On a device it is a copy of what the tensor is after all that
- * queue @q was given so far, which the host waits for; valid until the next call for that queue. In
+/* Finds a tensor for the host to read. On a device it is a copy of the tensor after all work that
+ * queue @q was given so far, for which the host waits; valid until the next call for that queue. In
  * hooks of an instruction @q is its queue, those of a vote belong to the comm queue. HSP_ENOMEM,
  * errors of the device. */
 enum hsp_status hsp_engine_fetch(struct hsp_engine *e, enum hsp_queue q, uint32_t tensor,

@@ -8,7 +8,7 @@
 #include "worker/exec/fuse_launch.h"
 #include "worker/exec/pace.h"
 
-/* A buffer that grows to what is asked of it; used by one queue. */
+/* A buffer that grows on demand; used by one queue. */
 struct hsp_staging_buffer {
     enum hsp_mem mem;
     enum hsp_devq q;
@@ -30,7 +30,7 @@ struct hsp_state_place {
     uint32_t row;
 };
 
-/* What the data set gave, on its way to a device: slots of host memory in turn. */
+/* Samples of the data set on their way to a device: slots of host memory in turn. */
 #define HSP_LOAD_SLOTS 8
 struct hsp_load_ring {
     uint8_t *data; /* owned; the backend's; NULL: nothing to stage */
@@ -57,7 +57,7 @@ struct hsp_way {
     struct hsp_fused_launch *launches;
 };
 
-/* A call with room for what it names. */
+/* A call with room for its operands. */
 struct hsp_op_call {
     struct hsp_array in[HSP_MAX_IN], out[HSP_MAX_OUT];
     struct hsp_attrs at;
@@ -134,7 +134,7 @@ struct hsp_engine {
     struct hsp_pace pace;
     _Atomic int64_t compute_ns, wait_ns, comm_ns; /* of the step */
     int64_t voted_ns;                             /* compute_ns when this step voted */
-    int64_t late_ns;      /* what the step before it still computed after its vote: the update */
+    int64_t late_ns;      /* compute of the step before it, after its vote: the update */
     int64_t last_vote_ns; /* clock; of a device that measures */
     double compute_s;     /* of such a device, between the last two votes */
     double wait_s;

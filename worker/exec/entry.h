@@ -12,8 +12,8 @@ bool hsp_entry_is_empty(const struct hsp_engine *e, const struct hsp_sched_entry
  * the step, the micro-batch and the instruction. */
 enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
                               enum hsp_queue q, struct hsp_err *err);
-/* Has the backend, which rehearses, keep what the entry replays, and takes the memory in which its
- * messages are packed. */
+/* Has the backend, which rehearses, keep the replayed runs of the entry, and takes the memory in
+ * which its messages are packed. */
 enum hsp_status hsp_rehearse_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
                                    enum hsp_queue q, struct hsp_err *err);
 

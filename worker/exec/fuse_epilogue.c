@@ -9,7 +9,7 @@ static bool is_op(const struct hsp_instr *i, enum hsp_op op)
     return i->kind == HSP_I_OP && i->op == op;
 }
 
-/* Takes @i along, when it reads what the epilogue makes and adds to it. */
+/* Adds @i to the epilogue, when @i reads the result of the epilogue and adds to it. */
 static bool take(struct hsp_epilogue *epilogue, const struct hsp_instr *i, bool bias)
 {
     uint32_t y = epilogue->out;

@@ -63,7 +63,7 @@ static uint32_t output(const struct grouping *x, uint32_t k, uint8_t j)
                                      : at(x, k)->out[j];
 }
 
-/* Whether @a writes what @b touches. */
+/* Whether @a writes a tensor that @b touches. */
 static bool disturbs(const struct grouping *x, uint32_t a, uint32_t b)
 {
     bool found = false;

@@ -1,7 +1,7 @@
 /* Finds instructions that a backend can start with one call (a fused, or multi-tensor, launch).
  *
  *   many    one op over many tensors, for example the 50 updates of AdamW in a step, square sums,
- *           or copies to bf16. No call writes what another one reads or writes.
+ *           or copies to bf16. No call writes a tensor of another.
  *   chain   ops over the same rows: the gradient of a norm, its sum with that of the other branch,
  *           and the sums over rows that read both; or the gradient of an activation and the sums
  *           over its rows.

@@ -57,7 +57,7 @@ static bool begins_sum(const struct hsp_engine *e, uint32_t k, enum hsp_queue q)
     return r != NULL && (r->begins & 1) != 0 && e->entry[q].first;
 }
 
-/* Whether what it would do has been done, or will be by others. */
+/* Whether the work of instruction @k is done already, or will be done by other instructions. */
 static bool is_needless(const struct hsp_engine *e, uint32_t k)
 {
     const struct hsp_route *r = route_of(e, k);
@@ -136,7 +136,7 @@ static enum hsp_status run_op(struct hsp_engine *e, uint32_t k, uint32_t micro, 
     return e->o.backend->run(e->o.backend, hsp_devq_of(q), &c, err);
 }
 
-/* What is added to product @k; @part: room for what it names. */
+/* The additions to product @k; @part: room for their arrays. */
 static struct hsp_sum sum_of(const struct hsp_engine *e, uint32_t k, uint32_t micro,
                              struct hsp_array part[3])
 {

@@ -1,7 +1,7 @@
 /* Runs single instructions of a program, and fused groups of them.
  *
  * Role: entry.c runs the pieces of a schedule by these functions. replay.c has the device repeat
- *       what they gave it.
+ *       the work that they gave it.
  */
 #ifndef HSP_INTERP_H
 #define HSP_INTERP_H

@@ -27,9 +27,9 @@ worker_exec_libexec_a_SOURCES = \
   worker/exec/tensor_uses.c worker/exec/tensor_uses.h \
   worker/exec/vote.c worker/exec/vote.h \
   worker/exec/voting.c worker/exec/voting.h
-EXTRA_DIST += worker/exec/README.md
+EXTRA_DIST += worker/exec/README.md worker/exec/DECISIONS.md worker/exec/DEVICE.md
 
-# What links libexec needs these behind it.
+# Programs that link libexec need these libraries behind it.
 EXEC_LIBS = worker/exec/libexec.a worker/state/libstate.a $(COMM_LIBS) \
   worker/data/libdata.a worker/backend/libbackend.a worker/backend/libgemm.a \
   proto/program/libprogram.a \

@@ -14,7 +14,7 @@ static bool talks(const struct hsp_program *p, uint32_t k)
     return any;
 }
 
-/* The entry of the communication queue with the vote, and that instruction. False: there is none. */
+/* Finds the entry of the communication queue with the vote, and the instruction. False: none. */
 static bool find_vote(const struct hsp_program *p, const struct hsp_sched *s, uint32_t *ret_entry,
                       uint32_t *ret_instr)
 {

@@ -1,5 +1,5 @@
-/* Tells whether a step needs no other rank once its vote has passed: its update, and what the
- * schedule has behind that. Under ZeRO an all-gather follows.
+/* Tells whether a step needs no other rank once its vote has passed, for its update and for all
+ * later entries of the schedule. Under ZeRO an all-gather follows.
  *
  * Purity:  pure.
  * Example: data parallel. The sums of gradients stand in front of the vote, so the update of a rank

@@ -1,9 +1,9 @@
-/* Cells of moves between the tensors, the pack buffers and the memory for a transport.
+/* Moves cells between the tensors, the pack buffers and the memory for a transport.
  *
  * Cells are packed where the tensors are, by the backend. A transport gets the packed memory
  * itself, on a CPU or when the transport is the device's own; else an image of it in the host's
  * memory, for which the host waits once, after packing. The images are written by the host when the
- * device has read what was received before (image_ticket), by the device in the order of its
+ * device has read the messages received before (image_ticket), by the device in the order of its
  * queue. */
 #include "worker/exec/move_cells.h"
 

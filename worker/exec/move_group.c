@@ -134,7 +134,7 @@ static enum hsp_status root_cells(const struct hsp_move_run *r, uint32_t n, uint
     return st;
 }
 
-/* This rank's piece of the sum of what is packed at @in, to *out, where @bytes have room. */
+/* Scatters the sum of the packed data at @in: this rank's piece goes to @out. */
 static enum hsp_status scatter_sum(const struct hsp_move_run *r, const struct hsp_group *g,
                                    uint8_t *in, size_t in_bytes, const size_t *count, uint8_t *out,
                                    size_t out_bytes, struct hsp_err *err)
@@ -299,7 +299,8 @@ static enum hsp_status send_sum(const struct hsp_move_run *r, uint32_t peer, uin
     return r->comm->ops->send(r->comm, peer, r->m->channel, wire, bytes, err);
 }
 
-/* A reduce-scatter among all but the peer, of which the root gets everything; it sends that on. */
+/* Runs a reduce-scatter among all ranks but the peer; the root gets the whole sum and sends it
+ * on. */
 static enum hsp_status add_and_send(const struct hsp_move_run *r, const struct hsp_group *g,
                                     size_t *count, uint32_t root, uint32_t peer, size_t bytes,
                                     struct hsp_err *err)

@@ -1,4 +1,4 @@
-/* Reshards: the moves of the binding, executed over views and comm.h.
+/* Runs Reshards: the moves of the binding, executed over views and comm.h.
  *
  * A message holds the cells of one (move, sender, receiver) in the order of the move, which all
  * ranks share, so both sides agree on its layout without a header. A cell that is one run of bytes
@@ -47,7 +47,7 @@ struct message {
     uint32_t n_cells;
     size_t bytes;
     uint8_t *buf;  /* in the tensor, or in a pack buffer */
-    uint8_t *wire; /* what the transport gets: buf, or its image */
+    uint8_t *wire; /* memory for the transport: buf, or its image */
     bool packed;   /* buf is in a pack buffer */
     size_t used;   /* packed so far */
     struct hsp_comm_req req;
@@ -147,7 +147,7 @@ static enum hsp_status p2p_cells(const struct hsp_move_run *r, struct message *m
     return st;
 }
 
-/* Packs what is sent, to where the transport takes it. */
+/* Packs the messages to send, to the memory from which the transport takes them. */
 static enum hsp_status p2p_pack(const struct hsp_move_run *r, struct message *msg, uint32_t n,
                                 struct hsp_err *err)
 {
@@ -194,8 +194,8 @@ static enum hsp_status p2p_post(const struct hsp_move_run *r, struct message *ms
 }
 
 /* Receives are posted first, so that bytes land where they belong; then all sends leave; then we
- * wait for what we receive. A send never waits for its receiver: that is what the compiler's
- * deadlock check assumes, and why bytes are handed over rather than lent. */
+ * wait for the receives. A send never waits for its receiver: the compiler's deadlock check assumes
+ * this, so bytes are handed over rather than lent. */
 static enum hsp_status p2p_start(const struct hsp_move_run *r, struct message *msg, uint32_t n,
                                  struct hsp_err *err)
 {

@@ -4,7 +4,7 @@
 #define HSP_MOVES_H
 #include "worker/exec/engine_impl.h"
 
-/* Reshard @k, with the others of its bucket that come behind it: *ret_n in all. */
+/* Runs Reshard @k and the later Reshards of its bucket: *ret_n in all. */
 enum hsp_status hsp_run_reshard(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
                                 uint32_t *ret_n, struct hsp_err *err);
 

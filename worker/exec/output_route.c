@@ -5,13 +5,13 @@
 
 #include "worker/exec/tensor_uses.h"
 
-/* What is known of a tensor that may be a sum of gradients. */
+/* The facts about a tensor that may be a sum of gradients. */
 struct sum {
     uint32_t zero;  /* the instruction that makes it zero */
     uint32_t piece; /* in which all additions stand; HSP_NO_PIECE: none so far */
     uint32_t first; /* addition there */
     uint8_t n_zero;
-    bool other; /* it is read or written where its value must stand already */
+    bool other; /* also read or written where its value must be complete */
 };
 
 struct routing {
@@ -72,7 +72,7 @@ static void find_beginnings(struct routing *x)
     }
 }
 
-/* ---- what goes right there ---- */
+/* ---- outputs that go to their place ---- */
 
 static bool touches(const struct hsp_instr *i, uint32_t tensor)
 {

@@ -1,4 +1,4 @@
-/* Pacing: a device that is worth a part of a core.
+/* Paces a device, so that it is worth a part of a core.
  *
  * An instruction that used c seconds of the thread's processor time is due c / speed seconds after
  * the previous one, on an absolute schedule: lateness (a slow wake-up, a busy host) is caught up

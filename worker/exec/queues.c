@@ -1,11 +1,11 @@
-/* The two queues of a schedule, on the host and on the device.
+/* Runs the two queues of a schedule, on the host and on the device.
  *
  * The host's part: a thread for each queue gives its entries in order, each after the entries of
  * the other queue it waits for were given. The device's part: in front of such an entry its queue
- * awaits the ticket of the last of those. So whatever is awaited on the device was given before,
- * and the two cannot block each other there. Schedules follow each other the same way: each queue
- * awaits what the other was given in the schedule before. On a CPU what was given is done, and
- * tickets say nothing. */
+ * awaits the ticket of the last of those entries. So all awaited work was given to the device
+ * before, and the two queues cannot block each other there. Schedules follow each other the same
+ * way: each queue awaits the work that the other was given in the schedule before. On a CPU given
+ * work is done, and tickets mean nothing. */
 #include "worker/exec/queues.h"
 
 #include <string.h>
@@ -52,14 +52,14 @@ static bool wait_for(struct hsp_engine *e, enum hsp_queue other, uint32_t count,
     return go;
 }
 
-/* The device comes to what queue @q is given next when the other queue has done @count entries. */
+/* Makes the device begin the next work of queue @q when the other queue has done @count entries. */
 static enum hsp_status await_entries(struct hsp_engine *e, enum hsp_queue q, uint32_t count,
                                      struct hsp_err *err)
 {
     enum hsp_queue other = q == HSP_QUEUE_COMPUTE ? HSP_QUEUE_COMM : HSP_QUEUE_COMPUTE;
     struct hsp_backend *b = e->o.backend;
     if (count == 0 || e->ticket[other][count - 1] <= e->awaited[q]) {
-        return HSP_OK; /* in order: what was awaited once need not be again */
+        return HSP_OK; /* in order: a later ticket was awaited before */
     }
     uint64_t ticket = e->ticket[other][count - 1];
     enum hsp_status st = b->await(b, hsp_devq_of(q), hsp_devq_of(other), ticket, err);
@@ -142,7 +142,7 @@ void *hsp_comm_main(void *arg)
 
 /* ---- schedules ---- */
 
-/* Each queue of the device awaits what the other was given so far. */
+/* Makes each queue of the device await all work that the other was given so far. */
 static enum hsp_status meet(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;

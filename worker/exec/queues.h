@@ -11,8 +11,8 @@ void *hsp_comm_main(void *arg);
 /* Runs both queues of a schedule to their end, or to a failure. On return no thread runs entries;
  * the device may be behind. */
 void hsp_run_schedule(struct hsp_engine *e, const struct hsp_sched *s, bool eval);
-/* Has the backend, all queues of which rehearse, keep what the schedule replays. Before the thread
- * of the comm queue runs. */
+/* Has the backend, all queues of which rehearse, keep the replayed runs of the schedule. Called
+ * before the thread of the comm queue runs. */
 enum hsp_status hsp_rehearse_schedule(struct hsp_engine *e, const struct hsp_sched *s,
                                       struct hsp_err *err);
 

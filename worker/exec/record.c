@@ -135,8 +135,8 @@ static enum hsp_status since(struct hsp_backend *b, enum hsp_queue q, const stru
     return st;
 }
 
-/* The first @n of the open spans get their times, the device has reached them then. Those it has
- * forgotten are lost, and all others that are open. */
+/* Sets the times of the first @n open spans, which the device has reached. Times that the device
+ * has forgotten are lost, and with them all other open spans. */
 static enum hsp_status settle(struct hsp_engine *e, struct hsp_recorder *r, enum hsp_queue q,
                               uint32_t n, struct hsp_err *err)
 {
@@ -155,7 +155,7 @@ static enum hsp_status settle(struct hsp_engine *e, struct hsp_recorder *r, enum
         if (st == HSP_OK) {
             st = since(b, q, o, o->to[k], &s->to_ns, err);
         }
-        s->from_ns = s->from_ns > last ? s->from_ns : last; /* they are rounded */
+        s->from_ns = s->from_ns > last ? s->from_ns : last; /* times are rounded */
         s->to_ns = s->to_ns > s->from_ns ? s->to_ns : s->from_ns;
         last = s->to_ns;
     }

@@ -1,4 +1,4 @@
-/* Runs of instructions that the device does alone: given once, then repeated by their key.
+/* Repeats runs of instructions that the device does alone: given once, then repeated by their key.
  *
  * The key is a digest over everything the backend's calls depend on: kinds, ops, attributes,
  * origins, types, boxes and addresses of all operands, and the moves inside of a device. Numbers
@@ -185,8 +185,7 @@ enum hsp_status hsp_replay_run(struct hsp_engine *e, uint32_t k, uint32_t n, uin
     put(&key, (uint64_t)q);
     for (uint32_t j = k; j < k + n; j++) {
         put_instr(&key, e, j, micro, q);
-        put(&key,
-            e->way->epilogues != NULL ? e->way->epilogues[j].n : 0); /* what stays unwritten */
+        put(&key, e->way->epilogues != NULL ? e->way->epilogues[j].n : 0); /* unwritten */
         put(&key, e->way->launches != NULL ? e->way->launches[j].n : 0);
     }
     struct hsp_digest d = key_now(&key);

@@ -8,7 +8,7 @@
 #include "worker/exec/engine_impl.h"
 #include "worker/exec/queues.h"
 
-#define STAT_BYTES ((size_t)8) /* of one value, whatever its type */
+#define STAT_BYTES ((size_t)8) /* of one value of any type */
 
 enum hsp_status hsp_pack_get(struct hsp_engine *e, struct hsp_staging_buffer *p, size_t bytes,
                              void **ret, struct hsp_err *err)
@@ -140,8 +140,8 @@ static const struct hsp_program *program_at(const struct hsp_engine *e, uint32_t
     return k == 0 ? e->o.program : e->o.shorter[k - 1];
 }
 
-/* What the longest schedules of a queue need: those of validation and of training may be of two
- * programs of the pool. */
+/* Allocates the tickets and spans of the longest schedules of a queue: those of validation and of
+ * training may be of two programs of the pool. */
 static enum hsp_status init_queue(struct hsp_engine *e, int q, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;

@@ -22,7 +22,7 @@ double *hsp_stat_place(const struct hsp_engine *e, enum hsp_queue q, uint32_t n)
 /* The sums of the statistics so far, in the order noted; the device must have reached their
  * copies. */
 void hsp_stat_sum(const struct hsp_engine *e, double ret[HSP_N_STATS]);
-/* Allocates the buffers of an engine. HSP_ENOMEM; hsp_staging_fini then releases what there is. */
+/* Allocates the buffers of an engine. HSP_ENOMEM; hsp_staging_fini then releases the rest. */
 enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err);
 void hsp_staging_fini(struct hsp_engine *e);   /* nothing may be under way */
 void hsp_staging_retire(struct hsp_engine *e); /* the same, of the backend's memory only */

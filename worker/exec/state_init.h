@@ -1,4 +1,4 @@
-/* The first version of a device's state: drawn, or read from a safetensors file.
+/* Makes the first version of a device's state: draws it, or reads it from a safetensors file.
  *
  * Role:      before the first step of a job. Any layout gives the same values: they are functions
  *            of (seed, parameter, global index) (D5).

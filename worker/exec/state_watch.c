@@ -7,7 +7,7 @@
 #include "worker/exec/operand.h"
 #include "worker/state/box_hash.h"
 
-/* What hsp_word_sums of all state tensors are to a fill. */
+/* Elements of fp64 in the sums of one state tensor, as a fill counts them. */
 #define SUMS_WORDS (sizeof(struct hsp_state_sums) / sizeof(double))
 
 static int by_place(const void *a, const void *b)
@@ -42,7 +42,7 @@ enum hsp_status hsp_state_watch_open(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
     size_t n = e->o.program->bind.n_state;
-    e->watch.how = HSP_WATCH_SUMS; /* what is rehearsed */
+    e->watch.how = HSP_WATCH_SUMS; /* the rehearsal has sums */
     e->watch.loaded = true;
     e->watch.call = calloc(n + 1, sizeof *e->watch.call);
     e->watch.place = calloc(n + 1, sizeof *e->watch.place);

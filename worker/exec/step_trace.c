@@ -105,7 +105,7 @@ static void add_op(const struct hsp_program *p, const struct hsp_instr *i, bool 
     }
 }
 
-/* What the instructions have in common, if they have; and what they do all together. */
+/* Adds an instruction to a label: the class that all share, if any, and the sum of their work. */
 static void add_work(const struct hsp_program *p, uint32_t k, bool first, struct hsp_part_label *l)
 {
     const struct hsp_instr *i = &p->tpl.instrs[k];
@@ -280,7 +280,7 @@ static bool add_queue(struct maker *x, const struct hsp_recorded_queue *of, int 
     return true;
 }
 
-/* What fits into the bounds of a part, of the steps that are recorded. */
+/* Adds the spans of state of the recorded steps, as many as fit into the bounds of a part. */
 static bool add_state(struct maker *x, const struct hsp_state_span *state, uint32_t n)
 {
     struct hsp_trace_part *p = x->part;
@@ -326,7 +326,7 @@ enum hsp_status hsp_step_trace(const struct hsp_recording *r,
         .programs = programs, .n_programs = n_programs, .arena = arena, .part = &part};
     size_t most = n_state;
     part.base_ns = INT64_MAX;
-    for (uint32_t k = 0; k < n_state; k++) { /* they come as they end */
+    for (uint32_t k = 0; k < n_state; k++) { /* sorted by their ends */
         part.base_ns = state[k].from_ns < part.base_ns ? state[k].from_ns : part.base_ns;
     }
     for (int q = 0; q < HSP_N_QUEUES; q++) {

@@ -1,4 +1,4 @@
-/* What one device recorded, as its part of a trace: spans with names, phases, work and messages.
+/* Makes a device's part of a trace of its recording: spans with names, phases, work, messages.
  *
  * Role:      epoch_trace.c sends it to the agent; hspmdd puts the parts together.
  * Purity:    pure.

@@ -1,6 +1,6 @@
-/* Votes: the small record every rank sends before the update of a step, and what follows from all
- * of them (decisions D4, D9). All numbers are summed in rank order in fp64, so every rank gets
- * the same bits.
+/* Encodes votes, the small records that all ranks send before the update of a step, and computes
+ * the outcome of all of them (decisions D4, D9). All numbers are summed in rank order in fp64, so
+ * every rank gets the same bits.
  *
  * Purity: pure. */
 #ifndef HSP_VOTE_H
@@ -20,12 +20,12 @@ struct hsp_vote_record {
     double compute_s;         /* since the vote before: the update of the last step is in it */
     double wait_s;            /* of the step so far */
     uint64_t data; /* hsp_data_cursor_mark of version `step`: all ranks stand at one place */
-    /* The caller's: of the hashes of what other ranks have too, weighted so that all ranks' add up
-     * to 0 where equal copies are equal; 0 */
+    /* The caller's: hashes of state that other ranks have too, weighted so that those of all ranks
+     * add up to 0 where equal copies are equal; or 0 */
     uint64_t state;
 };
 
-/* What the records of one step say. */
+/* The outcome of the records of one step. */
 struct hsp_vote {
     uint64_t step;
     double loss; /* mean over the step's tokens */

@@ -67,7 +67,7 @@ static uint64_t place(const struct hsp_engine *e)
     return hsp_data_cursor_mark(&c);
 }
 
-/* What the device took since the vote before. */
+/* Measures the seconds of the device since the vote before. */
 static enum hsp_status measured(struct hsp_engine *e, struct hsp_vote_record *mine,
                                 struct hsp_err *err)
 {
@@ -81,7 +81,7 @@ static enum hsp_status measured(struct hsp_engine *e, struct hsp_vote_record *mi
     return st;
 }
 
-/* This rank's record: waits once for the device, which has what is voted on behind it then. */
+/* This rank's record. Waits once for the device; then all data of the vote are there. */
 static enum hsp_status record(struct hsp_engine *e, struct hsp_vote_record *ret,
                               struct hsp_err *err)
 {
@@ -108,8 +108,8 @@ static enum hsp_status hand_scalars(struct hsp_engine *e, struct hsp_err *err)
                    err);
 }
 
-/* The vote begins. Where the update needs no other rank, an abort stops nothing before the vote is
- * over. False: the engine was stopped before. */
+/* Notes that the vote begins. Where the update needs no other rank, an abort stops nothing before
+ * the vote is over. False: the engine was stopped before. */
 static bool enter(struct hsp_engine *e)
 {
     (void)pthread_mutex_lock(&e->lock);

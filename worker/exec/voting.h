@@ -1,6 +1,6 @@
 /* Runs the VOTE instruction, so that all ranks know loss, norm and clip factor before the update.
  *
- * vote.h has the record that ranks exchange, and what follows from all records.
+ * vote.h has the record that ranks exchange, and the outcome of all records.
  */
 #ifndef HSP_VOTING_H
 #define HSP_VOTING_H

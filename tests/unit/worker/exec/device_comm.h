@@ -1,5 +1,5 @@
-/* A transport of a device's memory for tests: what it is given happens at once, over a transport of the
- * host, after all that the comm queue was given before.
+/* Provides a transport of a device's memory for tests: its operations happen at once, over a
+ * transport of the host, after all earlier work of the comm queue.
  *
  * Ownership: the inner transport and the backend are borrowed; close frees this one alone. */
 #ifndef HSP_DEVICE_COMM_H

@@ -185,9 +185,9 @@ static void flip(struct ew_device *d, uint32_t tensor)
     at[3] ^= 4;
 }
 
-/* Sums of what an update has read and of what it has written are those of what was there, also
- * where a bit was flipped between two updates. A no-op step keeps the sums that are known, and reads
- * nothing; the first update hashes what was loaded, and those that are asked for what they write. */
+/* The sums of an update as read and as written are those of the state at that time, also where a
+ * bit was flipped between two updates. A no-op step keeps the known sums, and reads nothing. The
+ * first update hashes the loaded version, and updates that are asked to hash their result do so. */
 static void what_an_update_reads_and_writes_is_summed(void **state)
 {
     (void)state;
@@ -269,8 +269,8 @@ static void abort_ends_every_rank(void **state)
     }
 }
 
-/* One rank ends as its vote passes: who has passed that vote has done the update, and has the state
- * of a run that nobody disturbed. */
+/* One rank ends as its vote passes: each rank that has passed the vote has done the update, and has
+ * the state of an undisturbed run. */
 static void a_passed_vote_is_kept(void **state)
 {
     (void)state;
@@ -368,7 +368,7 @@ static void an_abort_in_a_vote_ends_no_work_beside_it(void **state)
     ew_free(w);
 }
 
-/* What stands behind the vote, and whether that needs another rank. */
+/* The instructions behind the vote decide whether an update needs another rank. */
 static void an_update_that_needs_others(void **state)
 {
     (void)state;
@@ -435,7 +435,7 @@ static bool ends_soon(void *ctx)
     return n_warm >= 2;
 }
 
-/* It may take long, and the epoch end meanwhile. */
+/* Warming up may take long, and the epoch end meanwhile. */
 static void warming_up_can_be_stopped(void **state)
 {
     (void)state;
@@ -522,8 +522,8 @@ static void a_device_that_fails(void **state)
     }
 }
 
-/* Its memory is given back, and its queues are the next engine's then, which is in the middle of a replay when the old
- * one is closed. */
+/* A retired engine gives its memory back, and its queues become the next engine's, which is in the
+ * middle of a replay when the old one is closed. */
 static void a_retired_engine_leaves_the_queues(void **state)
 {
     (void)state;

@@ -17,7 +17,7 @@ extern const struct tiny_spec ew_spec; /* one rank, fp64 */
 
 enum { EW_STATES = 16 };
 
-/* What the engine has told of a version, of each state tensor. */
+/* The report of the engine about a version, for each state tensor. */
 struct ew_seen {
     bool summed, compared, hashed, first; /* the following are there */
     struct hsp_state_sums sums[EW_STATES], before[EW_STATES];
@@ -44,7 +44,7 @@ struct ew_device {
     uint64_t abort_behind; /* so many votes; 0: never */
     uint32_t skip;         /* steps, as bits, whose loss is made none */
     uint32_t unwatched;    /* the same, whose updates are not watched */
-    uint32_t hashed;       /* the same, which hash what they have written */
+    uint32_t hashed;       /* the same, whose updates hash their result */
     struct ew_seen *seen;  /* of each version; NULL: not looked at */
     uint32_t record, cap;  /* asked for by the first vote: steps, spans */
     struct hsp_recording *recording;

@@ -156,7 +156,7 @@ static void what_meets_in_memory_goes_apart(void **state)
     b = launches();
     expect(b, 0, 2, 2, false);
     free(b);
-    x.bind[t].offset = x.bind[a].offset; /* written over what the first reads */
+    x.bind[t].offset = x.bind[a].offset; /* written over an input of the first */
     b = launches();
     expect(b, 0, 0, 0, false);
     free(b);

@@ -1,4 +1,5 @@
-/* Random Reshards, resolved by the compiler, executed by engines, judged by what they mean. */
+/* Tests random Reshards, resolved by the compiler and executed by engines, against their
+ * meaning. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -123,7 +124,7 @@ static void check(struct device *d, const struct hsp_cell_view *v, uint32_t micr
     } while (next(&v->box, at));
 }
 
-/* Where the host makes what a tensor begins as. */
+/* The host memory in which the first contents of a tensor are made. */
 static struct hsp_cell_view draft(const struct hsp_cell_view *v)
 {
     struct hsp_cell_view w = *v;
@@ -325,7 +326,7 @@ struct tally {
     struct hsp_devcomm_tally direct;
 };
 
-/* What the moves run on: a CPU; a device, with the host's transport or beside one of its own. */
+/* The machine of the moves: a CPU; a device, with the host's transport or beside one of its own. */
 enum machine { CPU, STAGED, DIRECT };
 
 static void count_moves(const struct hsp_reshard_bind *b, struct tally *y)

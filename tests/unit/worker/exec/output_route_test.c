@@ -103,7 +103,7 @@ static void an_accumulation_begins_it_as_well(void **state)
     free(r);
 }
 
-/* It stays zero, and what is added is added. */
+/* Asserts that the sum is zeroed, and that all additions add to it. */
 static void expect_zero(const struct hsp_instr *i, const uint32_t *n, bool added_at_once)
 {
     struct hsp_route *r = routes(i, n);

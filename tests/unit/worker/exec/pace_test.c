@@ -34,7 +34,7 @@ static void work_takes_its_time(void **state)
     double took = (double)(hsp_clock_ns() - from), used = (double)(cpu_ns() - cpu);
     /* never faster than the speed, however loaded this host is, except for the start-up */
     assert_true(took >= 4.0 * 40e6 * 0.98);
-    assert_true(used < 60e6); /* it slept, it did not spin */
+    assert_true(used < 60e6); /* the thread slept, it did not spin */
 }
 
 static void waiting_is_not_paced_and_not_caught_up(void **state)

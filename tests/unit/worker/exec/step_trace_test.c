@@ -1,4 +1,4 @@
-/* What was recorded becomes spans with names, phases, work and messages. */
+/* Tests that a recording becomes spans with names, phases, work and messages. */
 #include "tests/lib/testlib.h"
 
 #include "tests/unit/worker/exec/tiny_program.h"
@@ -196,7 +196,7 @@ static void the_state_has_a_queue_of_its_own(void **state)
     struct hsp_recording nothing = {0};
     w->rec = nothing;
     const struct hsp_state_span within[2] = {{"seal", 700, 800}, {"copies", 600, 900}};
-    p = make(w, within, 2); /* what ends first may have begun last */
+    p = make(w, within, 2); /* the first span to end may have begun last */
     assert_int_equal(p.base_ns, 600);
     assert_true(p.spans[0].at_ns == 100 && p.spans[1].at_ns == 0 && p.spans[1].took_ns == 300);
     p = make(w, NULL, 0);
