@@ -12,7 +12,7 @@
  *             two queues is in order only where await says so. Of a backend that is no device
  *             everything is done when the call returns. Zero elements or bytes are fine, their
  *             pointers may be NULL. Buffers of run are dense row-major and aligned to 64 bytes.
- *             They do not overlap, but the outputs of adamw and sgdm may be the inputs that they
+*             Buffers do not overlap, but the outputs of adamw and sgdm may be the inputs that they
  *             replace (output k is input k). Extents may be 0 (then nothing is touched). Every op
  *             has a tolerance declared in the conformance suite (tests/unit/worker/backend).
  * Errors:     HSP_ENOMEM: no memory of that kind, the backend goes on. HSP_EINVAL,
@@ -59,7 +59,7 @@ struct hsp_call {
     enum hsp_op op;
     const struct hsp_attrs *at;
     uint8_t n_in, n_out;
-    uint8_t adds; /* outputs, a bit each, that are added to what is there; else 0 */
+    uint8_t adds; /* outputs, a bit each, that are added to their present content */
     const struct hsp_array *in;
     const struct hsp_array *out;
     int64_t origin[2]; /* first global coordinate of the origin dims */
@@ -72,7 +72,7 @@ struct hsp_call {
     struct hsp_state_sums *sums[HSP_UPDATE_STATES];
 };
 
-/* What is added to a product before it is written: out = product [+ bias along the last dim]
+/* The additions to a product before it is written: out = product [+ bias along the last dim]
  * [+ add]. Extents of out and add are those of the call's own output, dtypes of all three agree and
  * may be wider than that of the call. */
 struct hsp_sum {
@@ -91,9 +91,9 @@ struct hsp_hash_call {
     uint64_t key;
 };
 
-/* Work is given to a queue of the device and done there in order. HSP_DEVQ_GREET is for what a
- * transport's peers tell each other while an epoch is prepared, beside one that runs: no other
- * queue waits for it. Lanes are queues HSP_DEVQ_LANE + k, k below HSP_N_LANES, for sends that wait
+/* Work is given to a queue of the device and done there in order. HSP_DEVQ_GREET is for
+ * greetings of a transport's peers while an epoch is prepared, beside one that runs: no other queue
+ * waits for it. Lanes are queues HSP_DEVQ_LANE + k, k below HSP_N_LANES, for sends that wait
  * for their receivers and must not hold up HSP_DEVQ_COMM. Those two kinds are made when they are
  * first used. */
 enum hsp_devq { HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, HSP_DEVQ_STATE, HSP_DEVQ_GREET, HSP_DEVQ_LANE };
@@ -126,9 +126,10 @@ struct hsp_backend {
     /* Never waits. False: work of a transport may be under way, so it is pinned until trim, and
      * must stay mapped until this is asked again and true. */
     bool (*unpin)(struct hsp_backend *b, void *p);
-    /* No transport gives work to the device until this returns. Frees what was released and kept,
-     * for such calls wait for all work of the device; from here on release frees, until native is
-     * asked again. False: the device is busy, nothing was done. NULL: nothing is ever kept. */
+    /* No transport gives work to the device until this returns. Frees memory that was released and
+     * kept, since such calls wait for all work of the device; from here on release frees, until
+     * native is asked again. False: the device is busy, nothing was done. NULL: nothing is ever
+     * kept. */
     bool (*trim)(struct hsp_backend *b);
     /* One op; scratch is the backend's, one per queue. HSP_EUNSUPPORTED: op or dtype. */
     enum hsp_status (*run)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
@@ -143,11 +144,11 @@ struct hsp_backend {
      * anything. NULL: no run waits. */
     enum hsp_status (*warm)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                             const struct hsp_sum *s, struct hsp_err *err);
-    /* Ops, a bit each (1 << op), whose outputs may be added to what is there (hsp_call.adds); 0:
-     * none. */
+    /* Ops, a bit each (1 << op), whose outputs may be added to their present content
+     * (hsp_call.adds); 0: none. */
     uint64_t adds;
-    /* @n calls of one op of the mask @many at once: as run for each, in any order; none writes what
-     * another touches. NULL: never. */
+    /* @n calls of one op of the mask @many at once: as run for each, in any order; none writes
+     * memory of another. NULL: never. */
     uint64_t many;
     enum hsp_status (*run_many)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                 uint32_t n, struct hsp_err *err);
@@ -161,11 +162,11 @@ struct hsp_backend {
     enum hsp_status (*run_chain)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                  uint32_t n, bool *ret_done, struct hsp_err *err);
     /* From @on to its end, run, run_many, run_chain, accumulate, copy, fill and cells of the queue
-     * give the device nothing. The first three make the queue's scratch as large as they need it, so
-     * that no step takes memory. Operands may hold anything. Between begin and end, which may come
-     * then, too, all calls are kept for their key and nothing is done, so that no step builds what
-     * it replays; what would take the place of another replay is not kept (*ret_replayed). NULL:
-     * scratch is none of the device's memory. */
+     * give the device nothing. The first three make the queue's scratch as large as they need it,
+     * so that no step takes memory. Operands may hold anything. Between begin and end, which may
+     * come then, too, all calls are kept for their key and nothing is done, so that no step builds
+     * its replays; a replay that would take the place of another one is not kept (*ret_replayed).
+     * NULL: scratch is none of the device's memory. */
     enum hsp_status (*rehearse)(struct hsp_backend *b, enum hsp_devq q, bool on,
                                 struct hsp_err *err);
     /* dst += src (HSP_I_ACC), @n elements; @src of the same type or a narrower real one.
@@ -196,8 +197,8 @@ struct hsp_backend {
     /* @q does nothing given from now on until @ticket of @of is reached; the host does not wait. */
     enum hsp_status (*await)(struct hsp_backend *b, enum hsp_devq q, enum hsp_devq of,
                              uint64_t ticket, struct hsp_err *err);
-    /* The host waits until @ticket of @of is reached, and then sees what the work before it
-     * wrote. */
+    /* The host waits until @ticket of @of is reached, and then sees the results of the work before
+     * it. */
     enum hsp_status (*finish)(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket,
                               struct hsp_err *err);
     /* Whether @ticket of @of is reached, without waiting; by any thread. Also true of a device that
@@ -212,7 +213,7 @@ struct hsp_backend {
      * accumulate, copy, fill and cells with the same pointers for the same key, always, and nothing
      * else; copies there touch HSP_MEM_DEVICE and HSP_MEM_HOST only. *ret_replayed: it is under way
      * already, give nothing and do not call end. Any failure between the two ends it: end is called
-     * all the same and forgets what was given. end returns HSP_AGAIN where nothing of it was done,
+     * all the same and forgets the calls. end returns HSP_AGAIN where nothing of it was done,
      * since the device's library would not repeat it: give the same once more, without begin and
      * end. Both NULL: never. */
     enum hsp_status (*begin)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_digest *key,
@@ -222,7 +223,7 @@ struct hsp_backend {
      * NULL on a CPU. The calling thread uses this device from then on. Asked again before every
      * work of a transport: until the next trim the device may wait for others. */
     void *(*native)(struct hsp_backend *b, enum hsp_devq q);
-    /* Waits for what is under way. Memory not released yet is lost. NULL is not fine. */
+    /* Waits for work under way. Memory not released yet is lost. NULL is not fine. */
     void (*close)(struct hsp_backend *b);
 };
 

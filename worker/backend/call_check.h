@@ -1,5 +1,5 @@
-/* A call against the catalogue of ops. Programs are checked when they are decoded; this keeps a
- * wrong one from writing outside its buffers, whatever the backend.
+/* Checks a call against the catalogue of ops. Programs are checked when they are decoded; this
+ * keeps a wrong one from writing outside its buffers, on any backend.
  *
  * Role:   the first thing that the run of a backend does.
  * Purity: pure. */
@@ -13,8 +13,8 @@
 enum hsp_status hsp_call_check(const struct hsp_call *c, enum hsp_dtype *ret_real,
                                struct hsp_err *err);
 
-/* What is added to the product @c, a checked call, and where it goes. HSP_EUNSUPPORTED: no product,
- * or types that do not fit; HSP_EINVAL: shapes. */
+/* Checks the additions to the product @c, a checked call, and their output. HSP_EUNSUPPORTED: no
+ * product, or types that do not fit; HSP_EINVAL: shapes. */
 enum hsp_status hsp_sum_check(const struct hsp_call *c, const struct hsp_sum *s,
                               struct hsp_err *err);
 

@@ -2,8 +2,8 @@
  * box of global coordinates; a pack buffer is the view whose box is the cell itself.
  *
  * Purity: pure.
- * Bounds: what a program got wrong stays inside its memory: tensors that it laid over each other
- *         are moved byte by byte as memmove does, their values mean nothing then. */
+ * Bounds: errors of a program stay inside its memory: tensors that it laid over each other are
+ *         moved byte by byte as memmove does, and their values mean nothing then. */
 #ifndef HSP_CELLS_H
 #define HSP_CELLS_H
 #include <stddef.h>

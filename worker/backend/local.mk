@@ -41,6 +41,6 @@ EXTRA_DIST += \
   worker/backend/cpu/update.inc \
   worker/backend/cpu/xent.inc \
   worker/backend/cpu/xent_part.inc
-# What a program that computes links, before $(BASE_LIBS).
+# Libraries that a program that computes links, before $(BASE_LIBS).
 BACKEND_LIBS = worker/backend/libbackend.a worker/backend/libgemm.a proto/layout/liblayout.a \
   proto/op/libop.a $(OPENBLAS_LIBS)

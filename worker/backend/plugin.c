@@ -9,7 +9,7 @@
 
 #include "proto/base/hash.h"
 
-/* What dlopen had to say, in one line. */
+/* Reports the error of dlopen, in one line. */
 static enum hsp_status refuse(struct hsp_err *err, const char *what)
 {
     const char *why = dlerror();

@@ -28,10 +28,10 @@ struct hsp_device_info {
     bool bf16;                       /* computes in bf16 */
 };
 
-/* What the library exports as HSP_PLUGIN_SYMBOL. */
+/* The table that the library exports as HSP_PLUGIN_SYMBOL. */
 struct hsp_device_plugin {
     uint32_t abi;      /* HSP_BACKEND_ABI it was built with */
-    const char *built; /* for what: "CUDA 13000, GPUs 75 80 90a, newer by PTX 90" */
+    const char *built; /* its targets: "CUDA 13000, GPUs 75 80 90a, newer by PTX 90" */
     /* HSP_ENODEV: none, or the driver is too old, in words. */
     enum hsp_status (*count)(int *ret, struct hsp_err *err);
     enum hsp_status (*describe)(int device, struct hsp_device_info *ret, struct hsp_err *err);
@@ -50,9 +50,9 @@ struct hsp_plugin_paths {
     const char *plugin; /* the file itself; else $HSPMD_PLUGINS, the program's folder, PKGLIBDIR */
 };
 
-/* Loads driver and library, in this order. @p may be NULL. Sets what the environment does not say
- * yet, so it comes before threads: CUDA_MODULE_LOADING (kernels are loaded at once: one that is
- * loaded late waits for those that run, which may wait for the host) and
+/* Loads driver and library, in this order. @p may be NULL. Sets variables that the environment does
+ * not have yet, so it comes before threads: CUDA_MODULE_LOADING (kernels are loaded at once: one
+ * that is loaded late waits for those that run, which may wait for the host) and
  * CUDA_DEVICE_MAX_CONNECTIONS (streams beyond these queues of the device share one, where a send
  * that waits for its peer would hold up work that has nothing to do with it; by default there are
  * 8). HSP_ENODEV, in one line: no driver, no library, or one of another build. */
@@ -68,7 +68,7 @@ enum hsp_status hsp_backend_device_open(int device, const struct hsp_device_opts
  * cannot be told. Loads; @paths may be NULL. */
 uint64_t hsp_device_identity(const struct hsp_plugin_paths *paths, int device);
 
-/* What jobs are offered of @bytes of a GPU's memory: the backend's scratch comes from the rest. */
+/* The part of a GPU's @bytes that jobs are offered: the backend's scratch comes from the rest. */
 static inline uint64_t hsp_device_offer(uint64_t bytes)
 {
     uint64_t scratch = bytes / 16;

@@ -23,7 +23,7 @@
 enum hsp_ckpt_owner_kind {
     HSP_CKPT_NOBODY,  /* the folder is not there, or has no manifest: it is half deleted */
     HSP_CKPT_OURS,    /* of this job; or a readable manifest that names neither cluster nor job */
-    HSP_CKPT_EARLIER, /* of another job of this cluster, or of no cluster: this job's name is its */
+    HSP_CKPT_EARLIER, /* of another job of this name, in this cluster or in none */
     HSP_CKPT_FOREIGN, /* of another cluster */
     HSP_CKPT_UNKNOWN  /* cannot be read, or is of another format */
 };

@@ -4,8 +4,8 @@
  * Possible failure modes:
  *   a foreign file in a step: all other files of the step are deleted, and the other old steps;
  *   a killed deletion: the manifest went first, and a step without a manifest is not complete;
- *   a step of a history that was given up: it is not one of the `keep`, so it takes the place of
- *   none; steps and attempts of other jobs and clusters: they stay. */
+ *   a step of a history that was given up: it does not count among the `keep`, so no good
+ *   step goes for it; steps and attempts of other jobs and clusters: they stay. */
 #include "worker/state/ckpt_steps.h"
 
 #include <stdlib.h>

@@ -45,7 +45,8 @@ struct hsp_slabs {
     size_t bytes; /* of the largest slab */
 };
 
-/* Slabs of at most @max bytes, or of one row where a row is longer. An empty box has none. */
+/* Cuts @box into slabs of at most @max bytes, or of one row where a row is longer. An empty box has
+ * none. */
 void hsp_slabs_init(struct hsp_slabs *s, const struct hsp_box *box, size_t elem, size_t max);
 bool hsp_slabs_next(struct hsp_slabs *s, struct hsp_box *ret);
 

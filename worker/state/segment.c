@@ -259,7 +259,7 @@ struct hsp_state_segment *hsp_segment_close_behind(const char *dir, struct hsp_s
 static enum hsp_status fill_file(struct hsp_state_segment *s, const struct seg_head *head,
                                  const struct hsp_segment_row *rows)
 {
-    /* The hash covers the padding, too: fields one by one into zeroed memory. */
+    /* The hash covers the padding, too, so fields are copied one by one into zeroed memory. */
     struct hsp_segment_row *to = (struct hsp_segment_row *)(void *)(s->map + head->rows_at);
     struct seg_head *h = (struct seg_head *)(void *)s->map;
     for (uint32_t i = 0; i < head->n_rows; i++) {

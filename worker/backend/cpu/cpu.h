@@ -18,7 +18,7 @@
 #define HSP_UNROLL _Pragma("GCC unroll 32")
 #endif
 
-/* No turn of the loop writes what another one reads, though an output may be an input. */
+/* No turn of the loop writes memory that another turn reads, though an output may be an input. */
 #if defined(__clang__)
 #define HSP_TURNS_APART
 #else

@@ -77,7 +77,7 @@ static enum hsp_status mem_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp
     (void)b;
     (void)q;
     (void)err;
-    if (n > 0 && fpclassify(value) == FP_ZERO) { /* the same bytes whatever the type */
+    if (n > 0 && fpclassify(value) == FP_ZERO) { /* the same bytes in each type */
         memset(dst, 0, (size_t)n * hsp_dtype_size(t));
         return HSP_OK;
     }

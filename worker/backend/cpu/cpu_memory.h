@@ -7,7 +7,7 @@
 #define HSP_CPU_MEMORY_H
 #include "worker/backend/backend.h"
 
-/* Fills in what needs no kernels: memory, copies, tickets. cpu_memory.c */
+/* Fills in the functions without kernels: memory, copies, tickets. cpu_memory.c */
 void hsp_cpu_memory(struct hsp_backend *b);
 
 #endif

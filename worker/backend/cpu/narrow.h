@@ -1,5 +1,5 @@
-/* Ops on bf16: operands are widened, the fp32 kernel runs, results are rounded to the nearest. So
- * each op rounds once, whatever it does inside.
+/* Runs ops on bf16: operands are widened, the fp32 kernel runs, results are rounded to the nearest.
+ * So each op rounds once, also where it computes several values.
  *
  * Role:      for cpu.c only.
  * Ownership: copies live in scratch of the backend, which keeps the largest size asked for: four

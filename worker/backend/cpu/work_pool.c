@@ -8,8 +8,8 @@
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 
-/* Looks at a condition before sleeping on it: some tens of microseconds, about what a wake-up costs
- * and longer than the gap between two ops of a step. */
+/* Looks at a condition before sleeping on it: some tens of microseconds, about the cost of a
+ * wake-up and longer than the gap between two ops of a step. */
 #define SPINS 1000
 
 struct pool_thread {
@@ -18,12 +18,13 @@ struct pool_thread {
     pthread_t id;
 };
 
-/* The caller publishes a loop under the lock by raising `round`; every thread takes part in every
- * round (perhaps with an empty range) and the last one to finish wakes the caller.
+/* The pool. The caller publishes a loop under the lock by raising `round`; every thread takes part
+ * in every round (perhaps with an empty range) and the last one to finish wakes the caller.
  *
- * `turn` is held for a loop. The pool counts the loops of its caller, also those that it runs alone.
- * hsp_workpool_beside takes the turn when the caller has begun no loop while a block was worked on. A
- * caller that waits for the turn has counted its loop, so the next block leaves the turn to it. */
+ * `turn` is held for a loop. The pool counts the loops of its caller, also those that it runs
+ * alone. hsp_workpool_beside takes the turn when the caller has begun no loop while a block was
+ * worked on. A caller that waits for the turn has counted its loop, so the next block leaves the
+ * turn to it. */
 struct hsp_workpool {
     unsigned n;      /* workers, the caller included */
     unsigned n_live; /* threads started */

@@ -31,11 +31,12 @@ unsigned hsp_workpool_size(const struct hsp_workpool *p);
 void hsp_workpool_for(struct hsp_workpool *p, int64_t n, int64_t grain, hsp_range_fn fn,
                       const void *ctx);
 
-/* The same on a thread that is not the pool's caller, in blocks of @block >= 1 items: on the calling
- * thread, and on the threads of the pool while its caller leaves them idle. Who is done with a block
- * takes the next one. A loop of the pool's caller waits for one block at most. So @fn works beside another loop's function as the same
- * worker, and uses no scratch. Example: a seal of 100 MB by blocks of 256 KiB takes one thread while
- * a step is computed, and all threads while the step waits for the seal. */
+/* As hsp_workpool_for, on a thread that is not the pool's caller, in blocks of @block >= 1 items:
+ * on the calling thread, and on the threads of the pool while its caller leaves them idle. A thread
+ * that is done with a block takes the next one. A loop of the pool's caller waits for one block at
+ * most. So @fn works beside another loop's function as the same worker, and uses no scratch.
+ * Example: a seal of 100 MB by blocks of 256 KiB takes one thread while a step is computed, and all
+ * threads while the step waits for the seal. */
 void hsp_workpool_beside(struct hsp_workpool *p, int64_t n, int64_t block, hsp_range_fn fn,
                          const void *ctx);
 

@@ -1,4 +1,4 @@
-/* Attention on the device: what its kernels share.
+/* Holds the arguments, places and bounds that the kernels of attention share.
  *
  * Role:   attention_call.cu reads a call into struct att and chooses the kernels: flash_forward.cu
  *         and flash_backward.cu (bf16, tensor cores, heads of up to 256 elements in multiples of 8)
@@ -9,7 +9,7 @@
  *         A row with first(i) >= seen(i) is dead: o = 0, lse = -inf, no gradient.
  * Method: Dao, FlashAttention-2 (2023): one block makes one tile of rows, keys stream past it,
  *         scores live in registers. Backward is two passes, dq by query tiles and dk, dv by key
- *         tiles: 7 products in place of 5, and no sum whose order depends on who comes first.
+ *         tiles: 7 products in place of 5, and no sum depends on the order in which blocks end.
  */
 #ifndef HSP_ATTENTION_CUH
 #define HSP_ATTENTION_CUH

@@ -1,5 +1,5 @@
-/* The attention ops of the catalogue: a call is read, checked, and given to the kernels that
- * fit. */
+/* Runs the attention ops of the catalogue: reads and checks a call, and gives it to the kernels
+ * that fit. */
 #include "worker/backend/cuda/attention.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/products.h"
@@ -11,7 +11,7 @@ static int att_int(int64_t x)
     return att_clamp(x, -ATT_MAX_ROWS, ATT_MAX_ROWS);
 }
 
-/* What all attention ops have in common. */
+/* Reads the parts of a call that all attention ops have in common. */
 static enum hsp_status att_read(const struct hsp_call *c, const struct hsp_array *q,
                                 const struct hsp_array *k, struct att *a, struct hsp_err *err)
 {

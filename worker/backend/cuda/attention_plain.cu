@@ -1,6 +1,6 @@
-/* Attention without tensor cores, for fp32, fp64, and for bf16 where flash*.cu has no kernel: the
- * same method, with tiles in shared memory in the wide type, 16 x 16 threads, TS x TS scores and TS
- * x NC results a thread. Sums are made in ascending order of keys or rows. */
+/* Computes attention without tensor cores, for fp32, fp64, and for bf16 where flash*.cu has no
+ * kernel: the same method, with tiles in shared memory in the wide type, 16 x 16 threads, TS x TS
+ * scores and TS x NC results a thread. Sums are made in ascending order of keys or rows. */
 #include "worker/backend/cuda/attention.cuh"
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_fault.h"

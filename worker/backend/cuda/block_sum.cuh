@@ -1,4 +1,5 @@
-/* Sums over the threads of a block, or of a warp, in one order: the same bits in every run. */
+/* Sums over the threads of a block, or of a warp, in one order, so that all runs have equal
+ * bits. */
 #ifndef HSP_BLOCKSUM_CUH
 #define HSP_BLOCKSUM_CUH
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-/* Strided cells of tensors: copied, added, or the larger of two. The device's twin of
+/* Copies, adds, or takes the larger of strided cells of tensors. The device's twin of
  * worker/backend/cells.c. */
 #include "worker/backend/cuda/element.cuh"
 
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(256) cells_kernel(cells_shape s, U *dst, const
     }
 }
 
-/* Offset of the cell's first element in what holds it, and the stride of each dim. */
+/* Computes the offset of the cell's first element in the box @held, and the stride of each dim. */
 static int64_t strides(const struct hsp_box *held, const struct hsp_box *cell, int64_t *ret)
 {
     int64_t s = 1, at = 0;

@@ -1,5 +1,5 @@
-/* Sums over rows: the gradients of biases and of the weights of norms, and that of GELU together
- * with the sums over it.
+/* Sums over rows, for the gradients of biases and of the weights of norms, and that of GELU
+ * together with the sums over it.
  *
  * A block sums 32 groups of N columns over a range of rows, eight rows at a time; ranges are added
  * up by a second kernel. Runs of RUN rows are summed in the wide type, and runs

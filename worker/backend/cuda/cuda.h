@@ -2,7 +2,7 @@
  *
  * Role:      the files of C: cuda_device.c opens a device and gives it ops, cuda_memory.c is its
  *            memory, cuda_queue.c streams and tickets, cuda_replay.c graphs, cuda_fault.c errors,
- *            cuda_plugin.c what others see. Every .cu file exports kernels for ops; the table
+ *            cuda_plugin.c the exported symbol. Every .cu file exports kernels for ops; the table
  *            lists them by op. No CUDA type leaves this folder and worker/comm/nccl.
  * Threads:   fields of a queue belong to its caller (backend.h); the rest is constant after open or
  *            under the lock.
@@ -17,7 +17,7 @@ extern "C" {
 #endif
 #include "worker/backend/backend.h"
 
-struct hsp_cuda_memory; /* what is allocated */
+struct hsp_cuda_memory; /* the blocks allocated */
 struct hsp_cuda_queue;  /* tickets, graphs, and the names of the last ops */
 struct hsp_cuda_fault;  /* why the device is lost */
 

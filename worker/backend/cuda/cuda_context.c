@@ -24,7 +24,7 @@ enum hsp_status hsp_cuda_queue_need(struct hsp_cuda *g, enum hsp_devq q, struct 
     }
     int least = 0, most = 0;
     cudaError_t e = cudaDeviceGetStreamPriorityRange(&least, &most);
-    if (e == cudaSuccess) { /* what others wait for comes first */
+    if (e == cudaSuccess) { /* queues that others wait for have priority */
         e = cudaStreamCreateWithPriority(&g->stream[q], cudaStreamNonBlocking,
                                          q == HSP_DEVQ_COMPUTE || q == HSP_DEVQ_STATE ? least
                                                                                       : most);
@@ -59,7 +59,7 @@ void hsp_cuda_queue_fini(struct hsp_cuda *g, enum hsp_devq q)
     free(u->graph);
     for (size_t i = 0; u->event != NULL && i < HSP_MAX_MARKS; i++) {
         if (u->event[i] != NULL) {
-            (void)cudaEventDestroy(u->event[i]); /* the queue is over, whatever it says */
+            (void)cudaEventDestroy(u->event[i]); /* the queue is over: errors are ignored */
         }
     }
     free(u->event);

@@ -15,9 +15,9 @@
 #include "worker/backend/cuda/cuda_replay.h"
 #include "worker/backend/cuda/kernels.h"
 
-/* ---- what is given to a queue ---- */
+/* ---- giving work to a queue ---- */
 
-/* Every call begins so. */
+/* Begins every call. */
 static enum hsp_status enter(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err *err)
 {
     enum hsp_status st = hsp_cuda_bind(g, err);
@@ -394,9 +394,9 @@ static void cuda_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
     hsp_cuda_release(g, mem, p);
 }
 
-/* Which words a driver has for what it cannot pin (a file system, a limit, a kind of memory)
- * differs, and the device goes on after all of them. One that has failed says so again at the next
- * call. */
+/* Pins memory. Drivers use different words for memory that cannot be pinned (a file system, a
+ * limit, a kind of memory), and the device goes on after all of them. A lost device reports its
+ * failure again at the next call. */
 static enum hsp_status cuda_pin(struct hsp_backend *b, void *p, size_t bytes, struct hsp_err *err)
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
@@ -428,7 +428,7 @@ static void cuda_close(struct hsp_backend *b)
     if (hsp_cuda_use(g->device) == cudaSuccess) {
         (void)cudaDeviceSynchronize();
     }
-    (void)cudaGetLastError(); /* what fails now has nobody who waits for it */
+    (void)cudaGetLastError(); /* nobody waits for errors any more */
     for (unsigned q = 0; g->queue != NULL && q < HSP_N_DEVQ; q++) {
         hsp_cuda_queue_fini(g, (enum hsp_devq)q);
     }

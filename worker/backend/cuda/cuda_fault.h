@@ -22,12 +22,12 @@ enum hsp_status hsp_cuda_lose(struct hsp_cuda *g, struct hsp_err *err, const cha
  * HSP_EIO, the device is lost. */
 enum hsp_status hsp_cuda_goes_on(struct hsp_cuda *g, enum hsp_devq q, const char *what,
                                  struct hsp_err *err);
-/* HSP_OK for cudaSuccess; else records what could not be done (@what: "a graph of 12 calls") and
+/* HSP_OK for cudaSuccess; else records the work that failed (@what: "a graph of 12 calls") and
  * CUDA's text. HSP_ENOMEM: no device memory; HSP_AGAIN: it cannot be captured, see
  * hsp_cuda_goes_on; HSP_EIO: anything else, and every later call fails with the same words. */
 enum hsp_status hsp_cuda_check(struct hsp_cuda *g, cudaError_t e, const char *what,
                                struct hsp_err *err);
-/* The same for a status of cuBLASLt; HSP_EUNSUPPORTED: what it has no code for. */
+/* The same for a status of cuBLASLt; HSP_EUNSUPPORTED: it has no code for the call. */
 enum hsp_status hsp_cuda_check_lt(struct hsp_cuda *g, cublasStatus_t e, const char *what,
                                   struct hsp_err *err);
 

@@ -1,17 +1,16 @@
-/* Linear layers: products by cuBLASLt, with what is added to them, and a plain kernel for what it
- * has no code for (bf16 before sm_80).
+/* Runs the products of linear layers by cuBLASLt, with bias and addends. A plain kernel runs
+ * products for which the library has no code (bf16 before sm_80).
  *
  * Numbers: fp32 products are exact fp32 unless the job asks for TF32; bf16 is summed in fp32.
  *          Partial sums over k are never kept in bf16, and no algorithm adds in the order in which
  *          its blocks arrive: the same bits from run to run.
- * Plans:   what the library's heuristic chose is kept for each shape, up to MAX_PLANS of each
+ * Plans:   the choices of the library's heuristic are kept for each shape, up to MAX_PLANS of each
  *          queue; then all are forgotten. An algorithm that the library refuses to run after all
  *          gives way to the next of MAX_ALGOS, the last to the plain kernel: a product is slow
  *          then, a step goes on.
  * Warmth:  the library loads a kernel when it starts it for the first time, and that waits until
  *          the device is idle: for ever, where a receive waits for a peer that waits for us. So a
- *          program's products are run once before its first step.
- */
+ *          program's products are run once before its first step. */
 #include "worker/backend/cuda/cuda_gemm.h"
 
 #include <stdio.h>
@@ -27,7 +26,7 @@
 #define MAX_ALGOS 3    /* of a plan */
 #define WARMED    8192 /* notes of products that have been run, about */
 
-/* What the choice of an algorithm depends on; compared as bytes. */
+/* All inputs of the choice of an algorithm; compared as bytes. */
 struct gemm_key {
     int64_t m, n, k, lda, ldb;
     int32_t type, out_type, tf32, ta, tb, bias, add, align[3];
@@ -50,10 +49,10 @@ struct gemm_plans {
     int n;
 };
 
-/* A queue's plans are its caller's; the table is made by whoever comes first. */
+/* The plans of all queues. A queue's plans are its caller's; the first caller makes the table. */
 struct gemm_table {
     struct gemm_plans of[HSP_N_DEVQ];
-    uint64_t warmed[WARMED]; /* hashes of keys; 0: free. Of who warms up */
+    uint64_t warmed[WARMED]; /* hashes of keys; 0: free. For the thread that warms up */
     int n_warmed;
 };
 
@@ -104,7 +103,7 @@ static struct gemm_plans *gemm_plans_of(struct hsp_cuda *g, enum hsp_devq q)
     return &((struct gemm_table *)t)->of[q];
 }
 
-/* What all the addresses are aligned to, at most 256. */
+/* The alignment that all the addresses share, at most 256. */
 static int32_t gemm_align(const void *p, const void *q, const void *r)
 {
     uintptr_t x = (uintptr_t)p | (uintptr_t)q | (uintptr_t)r | 256;
@@ -123,7 +122,7 @@ static enum hsp_status gemm_check(struct hsp_cuda *g, cublasStatus_t s, const st
     return hsp_cuda_check_lt(g, s, what, err);
 }
 
-/* Bytes of workspace that an algorithm may ask for: what the library's authors recommend. */
+/* Bytes of workspace that an algorithm may ask for: as the library's authors recommend. */
 static uint64_t gemm_workspace(const struct hsp_cuda *g)
 {
     return (uint64_t)(g->sm >= 90 ? 32 : 8) << 20;
@@ -156,7 +155,7 @@ static cublasStatus_t gemm_ask(struct hsp_cuda *g, struct gemm_plan *p,
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* The same with what an algorithm must be like. */
+/* Asks the heuristic for algorithms that meet our conditions. */
 static cublasStatus_t gemm_choose(struct hsp_cuda *g, struct gemm_plan *p)
 {
     static const cublasLtMatmulPreferenceAttributes_t align[4] = {
@@ -458,7 +457,7 @@ enum hsp_status hsp_cuda_product(struct hsp_cuda *g, enum hsp_devq q, const stru
     return gemm_run(g, q, &p, err);
 }
 
-/* ---- products with what is added to them ---- */
+/* ---- products with bias and addends ---- */
 
 static bool gemm_apart(const struct hsp_array *a, const struct hsp_array *b)
 {
@@ -467,7 +466,7 @@ static bool gemm_apart(const struct hsp_array *a, const struct hsp_array *b)
            y + (size_t)hsp_cuda_count(b) * hsp_dtype_size(b->dtype) <= x;
 }
 
-/* Whether all may be done at once: types agree, and the result does not lie over what is read. */
+/* Whether one call may do all: types agree, and the result does not lie over an operand. */
 static bool gemm_sum_fits(const struct hsp_call *c, const struct hsp_sum *s)
 {
     enum hsp_dtype t = c->in[0].dtype, out = s->out->dtype;

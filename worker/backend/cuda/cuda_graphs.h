@@ -13,7 +13,7 @@
 void hsp_cuda_graphs_lock(struct hsp_cuda *g);
 void hsp_cuda_graphs_unlock(struct hsp_cuda *g);
 
-/* Destroys what the graph starts, and empties its place. Locked. */
+/* Destroys the executable of the graph, and empties its place. Locked. */
 void hsp_cuda_graph_destroy(struct hsp_cuda_graph *x);
 /* Whether the graph may touch the block of memory. */
 bool hsp_cuda_graph_names(const struct hsp_cuda_graph *x, const void *block);

@@ -1,4 +1,4 @@
-/* What the host files of the CUDA backend share among themselves; kernels need cuda.h only.
+/* Holds structures and limits that host files of the CUDA backend share; kernels need cuda.h only.
  *
  * Threads: as backend.h says. A queue's fields belong to its caller, those marked atomic to all.
  * Locks:   memory->lock and the lock of graphs are taken in this order, fault->lock alone.
@@ -10,7 +10,7 @@
 #include "worker/backend/cuda/cuda.h"
 #include "worker/backend/plugin.h"
 
-#define HSP_CUDA_MIN_SM     75  /* Turing: what the plugin is built for, at least */
+#define HSP_CUDA_MIN_SM     75  /* Turing: the oldest GPU that the plugin is built for */
 #define HSP_CUDA_RECENT     16  /* ops of a queue that are remembered by name */
 #define HSP_CUDA_MAX_GRAPHS 512 /* kept for each queue, the least recently used goes */
 #define HSP_CUDA_MAX_BLOCKS 8 /* blocks of memory a graph may name before it counts as naming all */
@@ -23,7 +23,7 @@ enum hsp_cuda_graph_state {
     HSP_CUDA_GRAPH_NEVER /* the library would not make or start it: its calls run as they are */
 };
 
-/* What is replayed for one key. */
+/* The graph that is replayed for one key. */
 struct hsp_cuda_graph {
     struct hsp_digest key;
     enum hsp_cuda_graph_state state;
@@ -49,7 +49,7 @@ struct hsp_cuda_queue {
     uint64_t uses;
     bool between, capturing,     /* begin was called; its calls are captured */
         failed, again;           /* one of them failed; one could not be captured */
-    struct hsp_cuda_graph now;   /* what is being captured */
+    struct hsp_cuda_graph now;   /* the calls being captured */
     bool rehearses;              /* calls take scratch and give nothing (rehearse of backend.h) */
     void *old[HSP_CUDA_MAX_OLD]; /* scratch that graphs may still name */
     unsigned n_old;

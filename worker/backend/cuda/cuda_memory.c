@@ -1,9 +1,9 @@
-/* Memory of the device and pinned memory. cudaFree and its like wait until the device has nothing
- * to do (measured: README.md), which would hold up a release while other queues are busy. So a
- * block that is released during work is retired: it is given out again for as many bytes, and freed
- * when the device is idle or memory runs short. Work of a transport may wait, with its peer, for
- * work that the host has yet to give: for ever. So from the first queue that a transport asks for
- * (hsp_backend.native) until the next trim nothing is freed and nothing is unregistered. */
+/* Allocates memory of the device and pinned memory. cudaFree and its like wait until the device has
+ * nothing to do (measured: FIGURES.md), which would hold up a release while other queues are busy.
+ * So a block that is released during work is retired: it is given out again for as many bytes, and
+ * freed when the device is idle or memory runs short. Work of a transport may wait, with its peer,
+ * for work that the host has yet to give: for ever. So from the first queue that a transport asks
+ * for (hsp_backend.native) until the next trim nothing is freed and nothing is unregistered. */
 #include "worker/backend/cuda/cuda_memory.h"
 
 #include <stdatomic.h>
@@ -28,13 +28,14 @@ struct block {
 struct registered {
     struct registered *next;
     void *p;
-    bool leaves; /* it is to be unregistered */
+    bool leaves; /* the memory is to be unregistered */
 };
 
-/* To unregister tens of GiB takes seconds, so it is done without `lock`: `unpins` alone is held.
- * That one is taken first. While peers is true nobody holds it for long. */
+/* The blocks of a device. To unregister tens of GiB takes seconds, so it is done without `lock`,
+ * under `unpins` alone. A thread that needs both locks takes `unpins` first. While peers is true no
+ * thread holds `unpins` for long. */
 struct hsp_cuda_memory {
-    pthread_mutex_t unpins; /* held by who unregisters, and while peers becomes true */
+    pthread_mutex_t unpins; /* held to unregister, and while peers becomes true */
     pthread_mutex_t lock;
     struct block *block; /* owned */
     size_t n, cap;
@@ -48,7 +49,7 @@ struct hsp_cuda_memory {
 #ifdef HSP_TEST_SCRATCH_ALIGN /* so that little scratch shows, too */
 #define SCRATCH_ALIGN ((size_t)HSP_TEST_SCRATCH_ALIGN)
 #else
-#define SCRATCH_ALIGN ((size_t)1 << 20) /* what scratch grows by, at least */
+#define SCRATCH_ALIGN ((size_t)1 << 20) /* least growth of scratch */
 #endif
 
 enum hsp_status hsp_cuda_memory_new(struct hsp_cuda *g, size_t limit_bytes, struct hsp_err *err)
@@ -69,7 +70,7 @@ static cudaError_t give_back(const struct block *b)
     return b->mem == HSP_MEM_DEVICE ? cudaFree(b->p) : cudaFreeHost(b->p);
 }
 
-/* Frees the block, whatever the device says: one that is lost has no memory any more. */
+/* Frees the block, and ignores errors: a lost device has no memory any more. */
 static void drop(struct hsp_cuda_memory *m, size_t i)
 {
     const struct block *b = &m->block[i];
@@ -154,7 +155,8 @@ static enum hsp_status need_entry(struct hsp_cuda_memory *m, struct hsp_err *err
     return HSP_OK;
 }
 
-/* Without an event between the two callers: no queue uses what was released (backend.h). */
+/* Gives out a retired block, without an event between the two callers: no queue uses a released
+ * block (backend.h). */
 static bool reuse(struct hsp_cuda_memory *m, enum hsp_mem mem, size_t bytes, void **ret)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -368,7 +370,7 @@ void hsp_cuda_expect_peers(struct hsp_cuda *g)
     }
 }
 
-/* Whether a queue has work that is not done; also what a transport gave to it. */
+/* Whether a queue has work that is not done, also work that a transport gave to it. */
 static bool is_busy(const struct hsp_cuda *g)
 {
     bool busy = false;

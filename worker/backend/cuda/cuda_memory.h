@@ -12,7 +12,7 @@ extern "C" {
 
 /* @limit_bytes: of device memory; 0: no limit. HSP_ENOMEM. */
 enum hsp_status hsp_cuda_memory_new(struct hsp_cuda *g, size_t limit_bytes, struct hsp_err *err);
-void hsp_cuda_memory_free(struct hsp_cuda *g); /* all of it, also what nobody released */
+void hsp_cuda_memory_free(struct hsp_cuda *g); /* all of it, also blocks that were not released */
 /* @what names the use in messages. HSP_ENOMEM says how many bytes; HSP_EIO: the device is lost. */
 enum hsp_status hsp_cuda_alloc(struct hsp_cuda *g, enum hsp_mem mem, size_t bytes, const char *what,
                                void **ret, struct hsp_err *err);
@@ -26,10 +26,10 @@ bool hsp_cuda_trim(struct hsp_cuda *g);
 void hsp_cuda_expect_peers(struct hsp_cuda *g);
 /* The begin of the block that holds @p; NULL: none of ours. */
 const void *hsp_cuda_block(struct hsp_cuda *g, const void *p);
-/* @bytes of scratch of queue @q, aligned to 256, for the work given to it next; contents undefined.
- * Work that was given before is done with its scratch by then. An op asks once, for all it needs, before it launches anything.
- * HSP_AGAIN: the queue rehearses without a capture, and the op is to end.
- * HSP_ENOMEM says how many bytes. */
+/* Takes @bytes of scratch of queue @q, aligned to 256, for the work given to it next; contents
+ * undefined. Work that was given before is done with its scratch by then. An op asks once, for all
+ * it needs, before it launches anything. HSP_AGAIN: the queue rehearses without a capture, and the
+ * op is to end. HSP_ENOMEM says how many bytes. */
 enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t bytes, void **ret,
                                  struct hsp_err *err);
 

@@ -1,4 +1,4 @@
-/* Knows what each queue was given last and how far the device has come.
+/* Keeps the last work given to each queue, and the last work that the device has done.
  *
  * Role:    error messages name the ops under way; cuda_memory.c frees blocks only on an idle
  *          device.

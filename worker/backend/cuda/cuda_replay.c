@@ -1,15 +1,14 @@
-/* Replay by graphs. The first time a key comes its calls run as they are: that makes scratch large
- * enough, lets cuBLASLt choose, and a key that never comes again costs no graph. The second time
- * they are captured and started as one, from then on only started. In a rehearsal, which has done
- * both before, they are captured the first time and not started.
+/* Replays calls by graphs. The first time a key comes its calls run as they are: that makes scratch
+ * large enough, lets cuBLASLt choose, and a key that never comes again costs no graph. The second
+ * time they are captured and started as one, from then on only started. In a rehearsal, which has
+ * done both before, they are captured the first time and not started.
  *
- * What the library will not capture, build or start is no failure, since nothing of it has run: end
- * asks for the calls once more, and they are run as they are from then on.
+ * Calls that the library will not capture, build or start are no failure, since none of them has
+ * run: end asks for the calls once more, and they are run as they are from then on.
  *
  * A graph whose memory has been released is never started again. When the same calls come with
  * other pointers (after a switch), it is updated in place, which is several times cheaper than to
- * build another.
- */
+ * build another. */
 #include "worker/backend/cuda/cuda_replay.h"
 
 #include <stdlib.h>
@@ -21,7 +20,7 @@
 #include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/cuda_progress.h"
 
-/* ---- what is captured ---- */
+/* ---- capture ---- */
 
 static void trace_word(struct hsp_cuda_graph *x, const void *p, size_t bytes)
 {
@@ -91,8 +90,8 @@ static enum hsp_status prepare(struct hsp_cuda *g, enum hsp_devq q, struct hsp_e
     return st == HSP_OK ? hsp_cuda_queue_need(g, q, err) : st;
 }
 
-/* Finds what is kept for the key, or makes a note of it. *ret_exec: what can be started. Whether
- * the calls are to be captured; *ret_idle: of a rehearsal, which has nothing to do here. */
+/* Finds the graph of the key, or makes a place for it. *ret_exec: the executable to start. Returns
+ * whether the calls are to be captured. *ret_idle: a rehearsal has nothing to do here. */
 static bool look_up(struct hsp_cuda *g, struct hsp_cuda_queue *u, const struct hsp_digest *key,
                     cudaGraphExec_t *ret_exec, bool *ret_idle)
 {

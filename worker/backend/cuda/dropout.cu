@@ -1,4 +1,4 @@
-/* Dropout whose mask is a function of coordinates (proto/op/op.h): Philox4x32-10 as in
+/* Drops elements by a mask that is a function of coordinates (proto/op/op.h): Philox4x32-10 as in
  * proto/base/rng.c, the same words as on a CPU. A thread makes the four words of a counter and
  * applies those that lie in its row. */
 #include "worker/backend/cuda/element.cuh"

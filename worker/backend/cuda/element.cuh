@@ -1,8 +1,8 @@
-/* Elements of tensors in kernels: their types, and loads and stores of several at a time.
+/* Loads and stores elements of tensors in kernels, several at a time, in the types of memory.
  *
  * T is a type in memory (bf16, fp32, fp64), hsp_wide<T> the one it is computed in (fp32, fp32,
  * fp64). A kernel handles N elements at a time: hsp_vec<T> of them, 16 bytes, where everything is
- * aligned so, else one. What does so is a struct "op" with pointers and
+ * aligned so, else one. Such a kernel is a struct "op" with pointers and
  *     template <int N> __device__ void run(int64_t i) const;   elements i .. i + N - 1
  */
 #ifndef HSP_ELEMENT_CUH
@@ -279,7 +279,7 @@ constexpr int hsp_table_room =
         ? (4096 - 128) / (int)(sizeof(At) + sizeof(int64_t) + sizeof(unsigned))
         : HSP_TABLE_MOST;
 
-/* At: what the kernel needs of one tensor. */
+/* At: the arguments of the kernel for one tensor. */
 template <class At> struct hsp_table {
     At at[hsp_table_room<At>];
     int64_t n[hsp_table_room<At>];          /* elements */

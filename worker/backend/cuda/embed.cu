@@ -1,5 +1,6 @@
-/* Table look-up and its gradient. A table may be a slice of rows [origin, origin + v): ids outside
- * read 0, so that slices on several devices add up to the whole look-up.
+/* Looks rows up in a table, and computes the gradient of the table. A table may be a slice of rows
+ * [origin, origin + v): ids outside read 0, so that slices on several devices add up to the whole
+ * look-up.
  *
  * The gradient adds rows of dy that have one id in the order of their positions, without atomic
  * sums: positions are put into a list for each id (in any order, by atomic counts), each list is

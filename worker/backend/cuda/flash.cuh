@@ -1,4 +1,4 @@
-/* Pieces of the attention kernels on tensor cores: tiles in shared memory, fragments of them.
+/* Moves tiles and fragments for the attention kernels on tensor cores: tiles lie in shared memory.
  *
  * Tiles:  rows of D bf16, ATT_PAD apart of a multiple of 128 bytes, so that the 8 rows of an
  *         ldmatrix lie in different banks. Rows beyond the data and columns beyond the head are

@@ -1,8 +1,8 @@
-/* Attention backward, bf16 on tensor cores: a pass over all rows for delta, then one that makes dq
- * by tiles of queries, and one that makes dk and dv by tiles of keys. Both compute the weights
- * again from lse. Scores of the second are made transposed, keys by queries: then weights and their
- * gradients are already the left factors of the sums for dv and dk, and never leave the
- * registers. */
+/* Computes the backward pass of attention, bf16 on tensor cores: a pass over all rows for delta,
+ * then a pass that makes dq by tiles of queries, and a pass that makes dk and dv by tiles of keys.
+ * Both compute the weights again from lse. Scores of the last pass are made transposed, keys by
+ * queries: then weights and their gradients are already the left factors of the sums for dv and dk,
+ * and never leave the registers. */
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/cuda_memory.h"

@@ -1,4 +1,4 @@
-/* Attention forward, bf16 on tensor cores. */
+/* Computes the forward pass of attention, bf16 on tensor cores. */
 #include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/flash.cuh"
 
@@ -36,7 +36,8 @@ template <int MT> static __device__ __forceinline__ int att_lane_row(int thread)
     return thread / 32 * 16 * MT + thread % 32 / 4;
 }
 
-/* Hides the keys @key0 on that a row does not see. What few tiles need is computed here again. */
+/* Hides the keys @key0 on that a row does not see. Values that few tiles need are computed here
+ * again. */
 template <int MT, int N>
 static __device__ __forceinline__ void att_hide(const struct att &a, float (&c)[MT][N][4], int rows,
                                                 int key0)
@@ -92,7 +93,7 @@ static __device__ __forceinline__ void att_soften(float (&c)[MT][N][4], float (&
     }
 }
 
-/* Results and lse of the warp's rows, through its rows of the tile in @shared. */
+/* Writes results and lse of the warp's rows, through the warp's rows of the tile in @shared. */
 template <int D, int MT>
 static __device__ __forceinline__ void att_finish(const struct att &a,
                                                   const float (&o)[MT][D / 8][4],

@@ -1,4 +1,4 @@
-/* Products without a library. */
+/* Computes products of matrices without a library, where cuBLASLt has no code for them. */
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/gemm_plain.h"
 

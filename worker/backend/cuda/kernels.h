@@ -1,4 +1,4 @@
-/* The ops that are kernels of this folder; products and attention have headers of their own.
+/* Declares the ops that are kernels of this folder; products and attention have their own headers.
  *
  * Each is a hsp_cuda_kernel (cuda.h) for all real types. Sums have one order, which depends on
  * shapes alone: the same bits from run to run and from device to device of one kind. */
@@ -50,8 +50,8 @@ HSP_CUDA_KERNEL(count_labels); /* count */
 /* update.cu */
 HSP_CUDA_KERNEL(update); /* adamw, sgdm */
 
-/* @n > 0 calls of one op and type at once, none of which writes what another touches: the same bits
- * as one by one. */
+/* @n > 0 calls of one op and type at once; no call writes memory of another: the same bits as one
+ * by one. */
 #define HSP_CUDA_MANY(name)                                                                        \
     enum hsp_status hsp_cuda_##name(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c, \
                                     uint32_t n, struct hsp_err *err)

@@ -1,4 +1,4 @@
-/* Launches, written once for nvcc and for tests that run kernels on the host.
+/* Launches kernels, by macros written once for nvcc and for tests that run kernels on the host.
  *
  * HSP_LAUNCH(kernel, grid, block, smem, stream, args...) gives a kernel to a stream; a template
  * with commas stands in parentheses. Errors wait in cudaGetLastError.

@@ -1,4 +1,4 @@
-/* Element-wise ops, bias, broadcast, conversions, and the fills and sums of backend.h. */
+/* Computes element-wise ops, bias, broadcast, conversions, and the fills and sums of backend.h. */
 #include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"

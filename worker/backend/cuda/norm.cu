@@ -1,8 +1,8 @@
-/* LayerNorm (Ba et al. 2016) and RMSNorm (Zhang and Sennrich 2019) over the last dim, and their
- * gradients in x.
+/* Computes LayerNorm (Ba et al. 2016) and RMSNorm (Zhang and Sennrich 2019) over the last dim, and
+ * their gradients in x.
  *
  * G threads share a row: a warp, or a block of 128 or 256. A thread keeps the first KEEP groups of
- * 16 bytes that it reads in registers, as they are in memory; what lies beyond, in longer rows, is
+ * 16 bytes that it reads in registers, as they are in memory; further groups, in longer rows, are
  * read again. Rows that are not aligned are read element by element, each time anew. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/element.cuh"

@@ -1,10 +1,10 @@
-/* The backward pass of a norm at once: its gradient in x, the sum with that of the branch beside
- * it, and the sums over rows that both are read for (gradients of the norm's weights; of the bias
- * of the layer before). Apart these are three to four passes over the same rows.
+/* Computes the backward pass of a norm at once: its gradient in x, the sum with that of the branch
+ * beside it, and the sums over rows for which both are read (gradients of the norm's weights; of
+ * the bias of the layer before). Apart these are three to four passes over the same rows.
  *
  * G threads share a row, as in norm.cu, and a thread has the same K groups of N columns of every
  * row it comes to, so that it keeps their sums in registers. Blocks write theirs, a second kernel
- * adds them up (range_sum.cuh). How rows are shared out depends on the shape alone. */
+ * adds them up (range_sum.cuh). The share of rows of each block depends on the shape alone. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_memory.h"
@@ -22,7 +22,7 @@ template <class T> struct chain_args {
 /* Sums: of dy xhat; of dy (LayerNorm); of y (BIAS). */
 template <bool RMS, bool BIAS> constexpr int chain_sums = (RMS ? 1 : 2) + (BIAS ? 1 : 0);
 
-/* What a thread has of a row. */
+/* The part of a row that a thread holds. */
 template <class T, int N, int K> struct chain_row {
     uint4 x[K], dy[K], other[K];
     bool has[K];
@@ -46,7 +46,7 @@ static __device__ __forceinline__ void chain_read(const chain_args<T> &a, int64_
     }
 }
 
-/* Writes this row's part of y, and adds what it gives to the sums. */
+/* Writes this row's part of y, and adds its terms to the sums. */
 template <class T, int N, int G, int K, bool RMS, bool BIAS>
 static __device__ __forceinline__ void chain_one(const chain_args<T> &a, int64_t r,
                                                  hsp_wide<T> (&acc)[chain_sums<RMS, BIAS>][K][N])
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(chain_threads<G>) chain_kernel(chain_args<T> a
     }
 }
 
-/* The calls of a chain by what they are; NULL: not there. */
+/* The calls of a chain by their op; NULL: not there. */
 struct chain_calls {
     const struct hsp_call *dx, *add, *dw, *db;
 };

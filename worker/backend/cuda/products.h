@@ -1,4 +1,4 @@
-/* The ops that are mostly products of matrices: linear layers (cuda_gemm.c) and attention
+/* Declares the ops that are mostly products of matrices: linear layers (cuda_gemm.c) and attention
  * (attention_call.cu).
  *
  * Each is a hsp_cuda_kernel (cuda.h) for all real types. */

@@ -1,4 +1,4 @@
-/* Sums over ranges of rows that blocks have made, by columns, in one order.
+/* Adds up the sums over ranges of rows that blocks have made, by columns, in one order.
  *
  * 32 columns and 8 threads for each a block: a thread adds every eighth range, in ascending order,
  * and the eight sums are added in the order of the threads. */
@@ -10,7 +10,7 @@
 #define HSP_RANGE_DOWN   8
 
 /* P: type of the parts [outputs][ranges][n]; sums are fp64. Bit i of @adds: output i is added to
- *    what is there. */
+ *    its present content. */
 template <class P, class W> struct hsp_range_sums {
     const P *part;
     W *out[3];

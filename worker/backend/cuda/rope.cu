@@ -1,4 +1,4 @@
-/* Rotary positions (Su et al. 2021): element i of a head turns with i + head_dim / 2.
+/* Applies rotary positions (Su et al. 2021): element i of a head turns with i + head_dim / 2.
  *
  * The angles of a row are the same for all its heads: a block makes them once, in shared memory.
  * Angles are made in fp64, in half turns, and brought to [-1, 1] there: far positions lose

@@ -1,15 +1,16 @@
-/* Instructions of tensor cores and of asynchronous copies (sm_80 and later), each behind one
- * function.
+/* Wraps each instruction of tensor cores and of asynchronous copies (sm_80 and later) in one
+ * function, so that kernels also run on the host.
  *
  * Role:   attention on bf16. On the device the function is the instruction; on the host, under the
  *         emulation of tests/lib/fakecuda, a twin that moves the same numbers between the same
- *         lanes: what a lane holds of a fragment is decided here alone, so the kernels are tested
- *         with it.
+ *         lanes. Only this file knows which part of a fragment a lane holds, so the kernels are
+ *         tested with it.
  * Layout: (PTX ISA, "Matrix fragments for mma.m16n8k16") with g = lane / 4, t = lane % 4, a
  *         register holds two bf16, the one of the lower column (A) or row (B) in its lower half:
- *           A, 16 x 16: a[0] row g, columns 2t, 2t+1; a[1] row g + 8; a[2], a[3] the same 8 columns
- *           on B, 16 x 8:  b[0] rows 2t, 2t+1, column g; b[1] rows 2t + 8, 2t + 9 C, 16 x 8:  c[0],
- *           c[1] row g, columns 2t, 2t+1; c[2], c[3] row g + 8
+ *           A, 16 x 16: a[0] row g, columns 2t, 2t+1; a[1] row g + 8;
+ *                       a[2], a[3] the same 8 columns on
+ *           B, 16 x 8:  b[0] rows 2t, 2t+1, column g; b[1] rows 2t + 8, 2t + 9
+ *           C, 16 x 8:  c[0], c[1] row g, columns 2t, 2t+1; c[2], c[3] row g + 8
  * Every lane of the warp calls; no lane may have ended.
  */
 #ifndef HSP_TENSORCORE_CUH
@@ -24,7 +25,7 @@
 #define HSP_TENSOR_ASM(...) asm volatile(__VA_ARGS__)
 #endif
 
-/* A place in shared memory that holds bf16: 32 bits, half of what a pointer takes. */
+/* A place in shared memory that holds bf16: 32 bits, half of a pointer. */
 struct hsp_tile {
     uint32_t at;
 };
@@ -89,8 +90,8 @@ template <int N> static __device__ __forceinline__ void hsp_copy_wait(void)
     HSP_TENSOR_ASM("cp.async.wait_group %0;\n" ::"n"(N) : "memory");
 }
 
-/* @x; what is computed from it is computed behind this place, since it is not worth a register
- * before. */
+/* Returns @x. Values that follow from it are computed behind this place, since they are not worth a
+ * register before. */
 static __device__ __forceinline__ int hsp_here(int x)
 {
     asm volatile("" : "+r"(x));

@@ -1,4 +1,4 @@
-/* Sums over all elements: an fp64 scalar.
+/* Sums over all elements, into an fp64 scalar.
  *
  * Blocks sum pieces of the tensor, a last one adds up their results; the number of pieces depends
  * on the number of elements alone. */

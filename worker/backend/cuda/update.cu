@@ -1,9 +1,9 @@
-/* The updates of the optimizers. The learning rate and the factor of the gradient are read from
- * memory of the device when the kernel runs: a replayed launch sees those of its own step.
+/* Updates parameters by the optimizers. The learning rate and the factor of the gradient are read
+ * from memory of the device when the kernel runs: a replayed launch sees those of its own step.
  *
- * Sums of the state (word_sums.h) are made of what is in registers anyway. A block counts places
- * from the first word of its chunk, in 32 bits, and adds the place of the chunk at its end. Sums are
- * integers, so blocks add them in any order. */
+ * Sums of the state (word_sums.h) are made of words that are in registers anyway. A block counts
+ * places from the first word of its chunk, in 32 bits, and adds the place of the chunk at its end.
+ * Sums are integers, so blocks add them in any order. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
@@ -11,7 +11,7 @@
 typedef unsigned long long word;
 static_assert(sizeof(struct hsp_state_sums) == 4 * sizeof(word), "sums are four words");
 
-/* What a thread, then its block, has seen of its chunk of @States arrays. */
+/* The sums of a thread, then of its block, over its chunk of @States arrays. */
 template <bool Sums, int States> struct watch {
     word at;            /* first element of the chunk */
     word s[4 * States]; /* read: sum, places; written: the same; of each array */

@@ -1,4 +1,4 @@
-/* Softmax cross-entropy over a row of classes, whole or a part of it, and its gradient.
+/* Computes softmax cross-entropy over a row of classes, whole or a part of it, and its gradient.
  *
  * A block (or a warp, for short rows) reads a row once: each thread keeps the largest value m it
  * has seen and the sum s of e^(x - m) (Milakov and Gimelshein, Online normalizer calculation for
@@ -212,7 +212,7 @@ template <class T> __global__ void __launch_bounds__(256) xent_dx_kernel(xent_dx
     for (int64_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
         int64_t label = a.label[r];
         T *dx = a.dx + r * a.v;
-        if (label < 0) { /* whatever the logits are */
+        if (label < 0) { /* no label here: zero for any logits */
             zero_row<T> op = {dx};
             row_walk<T, 256>(dx, a.v, op);
         } else {

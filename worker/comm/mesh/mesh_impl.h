@@ -80,7 +80,7 @@ enum mesh_end { MESH_END_LOST, MESH_END_CANCELED, MESH_END_SILENT };
 
 /* The wait of the user thread. */
 struct hsp_mesh_wait {
-    bool waits, sends; /* sends: until a message to the peer has left, else for one of it */
+    bool waits, sends; /* sends: for a message to the peer to leave; else for one from it */
     uint32_t peer;
     uint64_t since_ns;
 };

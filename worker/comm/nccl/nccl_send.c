@@ -42,7 +42,7 @@ static enum hsp_status copy_runs(struct hsp_nccl_comm *c, const struct hsp_nccl_
 
 /* ---- giving ---- */
 
-/* Copies of what is sent, and room for what does not lie in one piece. */
+/* Copies the messages to send, and takes room for receives that are not contiguous. */
 static enum hsp_status stage_all(struct hsp_nccl_comm *c, struct hsp_err *err)
 {
     struct hsp_backend *b = hsp_nccl_backend_of(c);
@@ -147,8 +147,8 @@ static enum hsp_status give(struct hsp_nccl_comm *c, struct hsp_err *err)
     return st;
 }
 
-/* Stages are free when their queue has come so far; what was received in runs goes where it
- * belongs. */
+/* Notes when stages are free, by their queues, and copies messages received in runs to their
+ * places. */
 static enum hsp_status unstage_all(struct hsp_nccl_comm *c, struct hsp_err *err)
 {
     struct hsp_backend *b = hsp_nccl_backend_of(c);

@@ -19,8 +19,8 @@ enum hsp_nccl_stage_use {
     HSP_NCCL_QUEUED /* HSP_DEVQ_COMM alone touches it */
 };
 
-/* Memory of the device of at least @bytes, free of earlier use; HSP_ENOMEM, or why @c is dead. The
- * caller says by the fields q, ticket and taken when it is free again. */
+/* Takes memory of the device of at least @bytes, free of earlier use; HSP_ENOMEM, or the reason why
+ * @c is dead. The caller says by the fields q, ticket and taken when it is free again. */
 enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
                                     enum hsp_nccl_stage_use use, struct hsp_nccl_stage **ret,
                                     struct hsp_err *err);
@@ -30,7 +30,7 @@ void hsp_nccl_stage_want(struct hsp_nccl_comm *c, size_t bytes, enum hsp_nccl_st
 enum hsp_status hsp_nccl_rehearse(struct hsp_comm *base, bool on, size_t room, struct hsp_err *err);
 /* Releases all of it; the device must be done with it. */
 void hsp_nccl_stages_free(struct hsp_nccl_comm *c);
-/* Releases what the device is done with. False: it is not done with all that is free. */
+/* Releases the stages that the device is done with. False: it still uses a stage that is free. */
 bool hsp_nccl_stages_rest(struct hsp_nccl_comm *c);
 
 #endif

@@ -221,7 +221,7 @@ static void want_padded(struct hsp_nccl_comm *c, const size_t *count, uint32_t n
     }
 }
 
-/* That of a maximum: the addends of all. */
+/* Notes the stage of a maximum: the addends of all. */
 static void want_addends(struct hsp_nccl_comm *c, size_t count, uint32_t n, size_t elem)
 {
     if (n > 1 && count > 0) {

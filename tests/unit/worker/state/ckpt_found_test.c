@@ -18,7 +18,7 @@
  * EIO. NULL: none. */
 static const char *unopened, *unread_in;
 static const char
-    *unseen; /* names that begin so cannot be looked for, for the same reason; NULL: none */
+    *unseen; /* names with this begin cannot be looked for, for the same reason; NULL: none */
 static int sick;
 void (*at_open)(const char *name);
 

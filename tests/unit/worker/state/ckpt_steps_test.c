@@ -62,7 +62,7 @@ static void a_step_has_nothing_of_a_former_attempt(void **state)
     assert_false(is_there(*state, "step-0000000005/manifest.json.Xy12z0"));
 }
 
-/* Attempts at steps 10, 20 and 30 of the job and cluster at hand. */
+/* Makes attempts at steps 10, 20 and 30 of the job and cluster at hand. */
 static void make_attempts(const char *dir)
 {
     for (uint64_t step = 10; step <= 30; step += 10) {

@@ -13,7 +13,7 @@ struct hsp_box random_inside(const struct hsp_box *box, const char *name, uint64
 
 /* Value of element @index (flat, in the whole tensor) of (tensor, kind) at @version. */
 double element(uint32_t tensor, uint8_t kind, uint64_t version, int64_t index);
-/* Fills a dense array that holds @box of a tensor of extents @full; or checks it. */
+/* Fills a dense array that holds @box of a tensor of extents @full. */
 void fill_box(enum hsp_dtype t, uint32_t tensor, uint8_t kind, uint64_t version,
               const int64_t *full, const struct hsp_box *box, void *data);
 /* Number of wrong elements of @region in an array that holds @held. */
