@@ -90,6 +90,11 @@ double hsp_due_distance_cost(const struct hsp_due_distance *d)
     return fmax(more.median, 0) + SURELY * error;
 }
 
+double hsp_due_distance_alone(const struct hsp_due_distance *d)
+{
+    return d->alone.n > 0 ? middle_of(&d->alone).median : 0;
+}
+
 uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d)
 {
     if (d->more.n == 0) {

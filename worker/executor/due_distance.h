@@ -48,6 +48,8 @@ void hsp_due_distance_step(struct hsp_due_distance *d, double seconds, bool copi
 void hsp_due_distance_stable(struct hsp_due_distance *d);
 /* What a due version costs at most, in seconds; 0 where it is not known. */
 double hsp_due_distance_cost(const struct hsp_due_distance *d);
+/* The time of a step without a copy beside it, in seconds; 0 where it is not known. */
+double hsp_due_distance_alone(const struct hsp_due_distance *d);
 /* Steps from one due version to the next, at least 1. */
 uint64_t hsp_due_distance_choose(const struct hsp_due_distance *d);
 /* Whether a version @steps behind the newest due one is to be due. */

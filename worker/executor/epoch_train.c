@@ -65,9 +65,10 @@ static void note_stable(struct hsp_ex_epoch *e, uint64_t version, uint64_t step)
     if (e->p->rank == 0 && !e->due.all && e->due.every == 0) {
         hsp_log(e->env->log, HSP_LOG_DEBUG, "executor",
                 "version %" PRIu64 " of job %u is stable since vote %" PRIu64
-                ", the next one is due %" PRIu64 " steps behind it, for it costs at most %.3f s",
+                ", the next one is due %" PRIu64
+                " steps of %.6f s behind it, for it costs at most %.6f s",
                 version, e->p->job, step, hsp_due_distance_choose(&e->distance),
-                hsp_due_distance_cost(&e->distance));
+                hsp_due_distance_alone(&e->distance), hsp_due_distance_cost(&e->distance));
     }
 }
 

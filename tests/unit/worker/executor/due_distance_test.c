@@ -157,9 +157,23 @@ static void a_known_cost_has_a_near_bound(void **state)
     assert_true(n > 72 && n < 96);
 }
 
+static void the_time_of_a_step_is_the_median(void **state)
+{
+    (void)state;
+    struct hsp_due_distance d = {.overhead = 0.01, .recompute_s = 30};
+    assert_true(hsp_due_distance_alone(&d) == 0);
+    const double s[] = {0.5, 9, 0.25};
+    for (unsigned i = 0; i < HSP_ARRAY_LEN(s); i++) {
+        hsp_due_distance_step(&d, s[i], false, false);
+    }
+    hsp_due_distance_step(&d, 70, true, false);
+    assert_true(hsp_due_distance_alone(&d) == 0.5);
+}
+
 HSP_TEST_FILE(due_distance_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_time_of_a_step_is_the_median),
         cmocka_unit_test(the_least_that_costs_no_more_than_it_may),
         cmocka_unit_test(the_time_that_is_made_again_wins),
         cmocka_unit_test(it_follows_what_changes),
