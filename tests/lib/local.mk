@@ -99,7 +99,7 @@ check_PROGRAMS += tests/lib/ghostgpu/hspmd-cuda.so tests/lib/ghostgpu/libcuda.so
 tests_lib_ghostgpu_hspmd_cuda_so_SOURCES = tests/lib/ghostgpu/ghostplugin.c $(tests_lib_libghost_a_SOURCES) \
   $(worker_backend_libbackend_a_SOURCES) $(worker_backend_libgemm_a_SOURCES) \
   proto/base/check.c proto/base/element_hash.c proto/base/err.c proto/base/hash.c proto/base/rng.c \
-  proto/base/size.h proto/base/str.c \
+  proto/base/size.h proto/base/str.c proto/base/word_sums.c \
   proto/layout/box.c proto/op/dtype.c proto/op/op.c
 tests_lib_ghostgpu_hspmd_cuda_so_CPPFLAGS = $(worker_backend_libbackend_a_CPPFLAGS)
 tests_lib_ghostgpu_hspmd_cuda_so_CFLAGS = $(worker_backend_libbackend_a_CFLAGS) -fPIC -fvisibility=hidden
