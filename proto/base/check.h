@@ -1,4 +1,4 @@
-/* Asserts our own invariants. Never used on anything that comes from outside.
+/* Asserts invariants of this program. Input from outside is never checked by assertions.
  *
  * Role:    HSP_ASSERT is always compiled in; HSP_DASSERT only in debug and sanitizer builds
  *          (HSP_DEBUG), for checks that cost O(n).
@@ -11,7 +11,8 @@
 /* Called once by a failing assertion before abort(), e.g. to dump the log ring. */
 typedef void (*hsp_assert_hook)(const char *expr, const char *file, int line);
 
-/* The only mutable global of the base library: a dying process has no other way to find its log. */
+/* The base library has no other mutable global: a process that aborts could not find its log
+ * without this one. */
 void hsp_assert_set_hook(hsp_assert_hook hook);
 
 _Noreturn void hsp_assert_fail(const char *expr, const char *file, int line);

@@ -13,17 +13,17 @@
 
 #define HSP_HASH_STEP 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio: spreads consecutive numbers */
 
-/* The term of an element of 64 bits; one of 32 stands in both halves. One 32 x 32 bit product, as
- * in XXH3 and UMAC's NH (Black et al. 1999): every vector unit has it. The sum of both halves keeps
- * a zero half from hiding the other. */
+/* Returns the term of an element of 64 bits; an element of 32 bits is put into both halves. The
+ * term is one 32 x 32 bit product, as in XXH3 and UMAC's NH (Black et al. 1999), since every vector
+ * unit has it. Adding the sum of both halves prevents a zero half from hiding the other one. */
 static inline __attribute__((always_inline)) uint64_t hsp_hash_term(uint64_t bits, uint64_t key)
 {
     uint64_t w = bits ^ key;
     return (w & 0xffffffffU) * (w >> 32) + (w << 32 | w >> 32);
 }
 
-/* @n elements of 4 bytes at @x, which may stand anywhere; the first has @key. The definition, one
- * element after the other. */
+/* Returns the hash of @n elements of 4 bytes at @x, which need not be aligned; the first element
+ * has @key. This loop over single elements is the definition of the hash. */
 static inline __attribute__((always_inline)) uint64_t hsp_hash_run_32(const uint8_t *x, int64_t n,
                                                                       uint64_t key)
 {
@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) uint64_t hsp_hash_run_32(const uint
     return sum;
 }
 
-/* The same of elements of 8 bytes. */
+/* Returns the hash of @n elements of 8 bytes in the same way. */
 static inline __attribute__((always_inline)) uint64_t hsp_hash_run_64(const uint8_t *x, int64_t n,
                                                                       uint64_t key)
 {
@@ -51,7 +51,8 @@ static inline __attribute__((always_inline)) uint64_t hsp_hash_run_64(const uint
     return sum;
 }
 
-/* The same of runs in vectors, by the widest kernel that this processor has. */
+/* Compute the same hashes with vector instructions, by the widest kernel that this processor can
+ * run. */
 uint64_t hsp_hash_32(const uint8_t *x, int64_t n, uint64_t key);
 uint64_t hsp_hash_64(const uint8_t *x, int64_t n, uint64_t key);
 
@@ -61,7 +62,8 @@ struct hsp_hash_kernel {
     uint64_t (*run_64)(const uint8_t *x, int64_t n, uint64_t key);
 };
 
-/* The kernels that this processor can run, the fastest is number 0; NULL beyond the last one. */
+/* Returns the @i-th of the hash kernels that this processor can run; number 0 is the fastest.
+ * Returns NULL if there are no more. */
 const struct hsp_hash_kernel *hsp_hash_kernel_at(unsigned i);
 
 #endif

@@ -42,8 +42,8 @@ static void put_plain(struct hsp_buf *out, const uint8_t *p, size_t n)
     hsp_buf_append(out, p, n);
 }
 
-/* The table has the last place, plus 1, at which each hash of 8 bytes stood outside of
- * references. */
+/* Packs @len bytes. @table maps the hash of 8 bytes to 1 plus the last place with that hash; 0:
+ * none. Places inside of a reference are not entered. */
 static void pack(const uint8_t *p, size_t len, uint32_t *table, struct hsp_buf *out)
 {
     size_t done = 0;
@@ -84,7 +84,7 @@ void hsp_lz_pack(const void *data, size_t len, struct hsp_buf *out)
     free(table);
 }
 
-/* False: @c is not the short form of @len bytes. */
+/* Unpacks @c. Returns false if @c is not the packed form of @len bytes. */
 static bool unpack(struct hsp_cursor *c, uint8_t *to, size_t len)
 {
     size_t done = 0;

@@ -1,25 +1,27 @@
-/* Shortens bytes that repeat themselves by references to earlier bytes (Ziv and Lempel, 1977).
+/* Compresses bytes by replacing repeated runs by references to earlier bytes (Ziv and Lempel,
+ * 1977).
  *
  * Example:  "[0, 1, 2, 3], [0, 1, 2, 3]" becomes 18 bytes: 26; 14 and "[0, 1, 2, 3], "; 4 and 14,
  *           a reference to the 12 bytes that begin 14 bytes before.
- * Role:     documents that repeat themselves: of the plan of a thousand equal ranks 3 % are left.
+ * Role:     compresses documents with many repetitions: the plan of a thousand equal ranks shrinks
+ *           to 3 %.
  * Purity:   pure (heap only). The same bytes give the same result on every machine.
- * Format:   numbers of 7 bits a byte, least first, with 128 added to all but the last. The number
- *           of plain bytes; then in turn a number of bytes and these; and the length of a
- *           reference, less 8, with its distance, at least 1; until all plain bytes are there.
- */
+ * Format:   a number is written in groups of 7 bits, the least first, with 128 added to all bytes
+ *           except its last. First comes the number of plain bytes. Then two items alternate until
+ *           all plain bytes are there: a number of bytes with these bytes, and a reference (its
+ *           length less 8, then its distance, which is at least 1). */
 #ifndef HSP_LZ_H
 #define HSP_LZ_H
 #include "proto/base/buf.h"
 
 #define HSP_LZ_MAX (1u << 30) /* plain bytes: places are u32 */
 
-/* Appends the short form of @data. Of more than HSP_LZ_MAX bytes, or without memory for a table of
- * 256 KiB, @out fails. */
+/* Appends the packed form of @data. If @data has more than HSP_LZ_MAX bytes, or there is no memory
+ * for a table of 256 KiB, @out is marked as failed. */
 void hsp_lz_pack(const void *data, size_t len, struct hsp_buf *out);
-/* Reads the short form that @data is, whole. *ret: a reader of the plain bytes, which are in
- * @arena; it has failed when @data is no such form, stands for more than @max bytes, or with
- * nomem. */
+/* Unpacks all of @data. *ret is a cursor over the plain bytes, which are in @arena. The cursor is
+ * marked as failed if @data is no packed form, if it has more than @max plain bytes, or without
+ * memory (nomem). */
 void hsp_lz_unpack(const void *data, size_t len, size_t max, struct hsp_arena *arena,
                    struct hsp_cursor *ret);
 

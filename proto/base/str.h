@@ -13,11 +13,12 @@
 
 enum { HSP_EDIT_MAX = 64 }; /* longer words are never suggested */
 
-/* Levenshtein distance; SIZE_MAX when a word is longer than HSP_EDIT_MAX. */
+/* Returns the Levenshtein distance; SIZE_MAX if a word is longer than HSP_EDIT_MAX. */
 size_t hsp_edit_distance(const char *a, const char *b);
 
-/* The word of @list closest to @word, the first one of equals; NULL when none is near enough
- * (distance above 2 and above a third of the word's length). */
+/* Returns the word of @list with the least edit distance to @word; of several the first. Returns
+ * NULL if that distance is above both 2 and a third of the length of @word, or not below that
+ * length. */
 const char *hsp_str_nearest(const char *word, const char *const *list, size_t n);
 
 bool hsp_parse_i64(const char *s, int64_t *ret);
@@ -33,7 +34,7 @@ bool hsp_parse_bytes(const char *s, uint64_t *ret);
 /* "500ms", "3s", "2m", "1h"; a unit is required. Milliseconds. At most 3 digits of fraction. */
 bool hsp_parse_ms(const char *s, uint64_t *ret);
 
-/* The ending of a noun that @n counts: "%u device%s". */
+/* Returns the ending of a noun for @n things, as in "%u device%s". */
 static inline const char *hsp_s(uint64_t n)
 {
     return n == 1 ? "" : "s";
@@ -45,8 +46,8 @@ bool hsp_name_valid(const char *s);
 /* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool hsp_utf8_valid(const uint8_t *s, size_t len);
 
-/* Makes UTF-8, in place, of a text that was cut or came from outside: the rest of a cut character
- * at the end goes, any other invalid byte becomes "?". */
+/* Turns a text that was cut or came from outside into valid UTF-8, in place: removes an incomplete
+ * character at the end, and replaces any other invalid byte by "?". */
 void hsp_utf8_mend(char *s);
 
 /* Makes a foreign text fit for a terminal. Invisible characters (controls, line and paragraph
@@ -56,12 +57,12 @@ void hsp_utf8_mend(char *s);
  * all. @dst is not in @s. */
 size_t hsp_str_show(char *dst, size_t cap, const char *s, size_t len, bool lines);
 
-/* snprintf into the @size > 0 bytes of @dst, mended: for texts that travel in messages, whose
- * receivers refuse invalid UTF-8. Cut, where it must be, between two characters. The arguments are
- * not in @dst. */
+/* Formats like snprintf into the @size > 0 bytes of @dst and makes the result valid UTF-8, for
+ * texts in messages, whose receivers refuse invalid UTF-8. A text that is too long is cut between
+ * two characters. The arguments must not be in @dst. */
 void hsp_str_printf(char *dst, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same for a text that people read: of @size > 4 bytes a cut one ends with "...". */
+/* Formats a text that people read in the same way; if it is cut, it ends with "...". @size > 4. */
 void hsp_str_tell(char *dst, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void hsp_str_vtell(char *dst, size_t size, const char *fmt, va_list ap);

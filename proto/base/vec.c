@@ -24,7 +24,8 @@ bool hsp_grow(void *items, size_t *cap, size_t need, size_t elem, size_t max)
     if (!hsp_mul_size(n, elem, &bytes)) {
         return false;
     }
-    void *p; /* read and written bytewise: the caller's pointer is a T *, not a void * */
+    void *p; /* The pointer is read and written as bytes, since the caller's variable is a T *, not
+              * a void *. */
     memcpy(&p, items, sizeof(p));
     p = realloc(p, bytes);
     if (p == NULL) {

@@ -17,11 +17,11 @@
  * @cap    its capacity in elements, updated.
  * @max    bound on the capacity in elements.
  *
- * New elements are zeroed. False, with nothing changed, when need > max or without memory. */
+ * New elements are zeroed. Returns false, and changes nothing, if need > max or without memory. */
 bool hsp_grow(void *items, size_t *cap, size_t need, size_t elem, size_t max);
 
-/* The error of a call that gave false: HSP_ELIMIT "more than MAX @what" when need > max, else
- * HSP_ENOMEM "out of memory for NEED @what". @what: a plural. */
+/* Makes the error for a call that returned false: HSP_ELIMIT "more than MAX @what" if need > max,
+ * else HSP_ENOMEM "out of memory for NEED @what". @what is a plural noun. */
 enum hsp_status hsp_grow_error(size_t need, size_t max, const char *what, struct hsp_err *err);
 
 #endif

@@ -4,7 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* dlsym gives an object pointer; POSIX says its bits are those of the function's. */
+/* dlsym returns an object pointer; POSIX guarantees that it has the bits of the function pointer.
+ */
 enum hsp_status hsp_dlsyms_find(void *handle, const char *name, const struct hsp_dlsym *symbols,
                                 size_t n, void *table, struct hsp_err *err)
 {

@@ -17,8 +17,8 @@
 enum hsp_status hsp_file_read(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
                               struct hsp_err *err);
 
-/* The same for a file of this program's own: anything but a regular file is HSP_EIO. The call does
- * not wait for a pipe that stands in the file's place. */
+/* Reads a file that belongs to this program: anything except a regular file is HSP_EIO. The call
+ * does not wait if a pipe is in the place of the file. */
 enum hsp_status hsp_file_read_own(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
                                   struct hsp_err *err);
 

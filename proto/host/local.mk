@@ -1,4 +1,5 @@
-# Builds the parts that the shells of all programs share: log, notices, signals, files.
+# Builds the code that the shells (the impure parts) of all programs share: the log, notices to the
+# service manager, signals and files.
 noinst_LIBRARIES += proto/host/libhost.a
 proto_host_libhost_a_SOURCES = \
   proto/host/dl_symbols.c proto/host/dl_symbols.h \

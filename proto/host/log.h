@@ -3,7 +3,8 @@
  * Role:      called by shells only; libraries return errors and facts instead.
  * Purity:    shell (writes to a descriptor, reads the clock).
  * Threads:   any thread; lines are whole.
- * Ownership: one hsp_log per program, passed on; no global but for a failing assertion.
+ * Ownership: one hsp_log per program, passed as an argument; the only global is that of a failing
+ *            assertion.
  * Bounds:    a line is cut at HSP_LOG_LINE bytes; the ring holds HSP_LOG_RING lines.
  * Form:      "<5>module: text" when the descriptor is the journal, else
  *            "2026-03-01T12:00:00.123Z notice module: text". An invisible character, which a peer
@@ -39,7 +40,8 @@ void hsp_log_set_level(struct hsp_logger *l, enum hsp_log_level level);
 bool hsp_log_parse_level(const char *s, enum hsp_log_level *ret);
 const char *hsp_log_level_name(enum hsp_log_level level);
 
-/* @l may be NULL: nothing is logged. A failing write is ignored: there is nowhere to report it. */
+/* Logs a line. With @l NULL nothing is logged. A failing write is ignored, since there is nowhere
+ * to report it. */
 void hsp_log(struct hsp_logger *l, enum hsp_log_level level, const char *module, const char *fmt,
              ...) __attribute__((format(printf, 4, 5)));
 

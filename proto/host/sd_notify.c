@@ -44,7 +44,8 @@ static int send_notice(const char *text)
     return r;
 }
 
-/* Do two lines say the same kind of thing? READY, RELOADING and STOPPING are one: the state. */
+/* Returns true if two lines are of one kind. READY, RELOADING and STOPPING are one kind: the state.
+ */
 static bool same_kind(const char *a, const char *b)
 {
     static const char *const state[] = {"READY=", "RELOADING=", "STOPPING="};

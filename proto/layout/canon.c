@@ -30,7 +30,8 @@ static int by_rank(const void *a, const void *b)
     return (x->addend > y->addend) - (x->addend < y->addend);
 }
 
-/* The bounds of @n items along @dim, ascending, each once. NULL: no memory. To be freed. */
+/* Returns the bounds of @n items along @dim, ascending, each once; the caller frees them. NULL: no
+ * memory. */
 static int64_t *bounds(const struct hsp_held *item, uint32_t n, uint8_t dim, uint32_t *ret_n)
 {
     int64_t *at = malloc(((size_t)n * 2 + 1) * sizeof *at);
@@ -55,8 +56,8 @@ static int64_t *bounds(const struct hsp_held *item, uint32_t n, uint8_t dim, uin
 typedef enum hsp_status (*cell_fn)(void *ctx, struct hsp_held *in, uint32_t n,
                                    const struct hsp_box *box, uint8_t dim, struct hsp_cover *out);
 
-/* Cuts @box along @dim at all bounds of @in, and hands @fn of each slab the items that have it.
- * HSP_ENOMEM, or the status of @fn. */
+/* Cuts @box along @dim at all bounds of @in, and calls @fn for each slab with the items that cover
+ * it. Returns HSP_ENOMEM, or the status of @fn. */
 static enum hsp_status each_slab(const struct hsp_held *in, uint32_t n, const struct hsp_box *box,
                                  uint8_t dim, cell_fn fn, void *ctx, struct hsp_cover *out)
 {
@@ -83,7 +84,8 @@ static enum hsp_status each_slab(const struct hsp_held *in, uint32_t n, const st
 
 /* ---- names of addends, index by index ---- */
 
-/* Classes [a, a + n_a) and [b, b + n_b) of ranks, in order of their lists. */
+/* Returns whether the class [a, a + n_a) comes before the class [b, b + n_b), in the order of their
+ * lists of ranks. */
 static bool class_before(const struct hsp_held *a, uint32_t n_a, const struct hsp_held *b,
                          uint32_t n_b)
 {
@@ -95,8 +97,8 @@ static bool class_before(const struct hsp_held *a, uint32_t n_a, const struct hs
     return n_a < n_b;
 }
 
-/* How many classes of @in (by addend, then rank) with the same smallest rank come before the one of
- * @first. */
+/* Returns how many classes of @in (sorted by addend, then rank) come before the class at @first, of
+ * those with the same smallest rank. */
 static uint32_t classes_before(const struct hsp_held *in, uint32_t n, uint32_t first, uint32_t end)
 {
     uint32_t before = 0;
@@ -112,8 +114,8 @@ static uint32_t classes_before(const struct hsp_held *in, uint32_t n, uint32_t f
     return before;
 }
 
-/* One cell: every class of equal addends gets the name of its smallest rank. *several: some cell
- * has more than one. */
+/* Adds the items of one cell to @out. Items of equal addend form a class, and each class takes its
+ * addend from the smallest rank in it. Sets *several when the cell has more than one class. */
 static enum hsp_status name_cell(bool *several, struct hsp_held *in, uint32_t n,
                                  const struct hsp_box *cell, struct hsp_cover *out)
 {
@@ -200,7 +202,7 @@ static enum hsp_status merge_slab(void *ctx, struct hsp_held *in, uint32_t n,
     return st;
 }
 
-/* Items of one rank and addend each to the fewest boxes. */
+/* Merges the items of each rank and addend into the fewest boxes. */
 static enum hsp_status merge_all(struct hsp_cover *cells, struct hsp_cover *out)
 {
     struct hsp_box whole = hsp_box_whole(cells->rank, cells->extent);

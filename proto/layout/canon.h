@@ -5,10 +5,10 @@
 #define HSP_CANON_H
 #include "proto/layout/cover.h"
 
-/* The form that all covers of one meaning share, however they were cut into items: per rank and
- * addend the fewest boxes that a sweep over the dims in order gives, the addend named at each index
- * after the smallest rank that holds it there, no empty boxes. HSP_ENOMEM, HSP_ELIMIT:
- * unchanged. */
+/* Brings @c into its canonical form, so that covers of one meaning become equal however they were
+ * cut into boxes. The addend at each index is named after the smallest rank that holds it there.
+ * Each rank then has, for each of its addends, the fewest boxes that a sweep over the dims in order
+ * gives, and no empty box. On HSP_ENOMEM and HSP_ELIMIT @c is unchanged. */
 enum hsp_status hsp_cover_canonical(struct hsp_cover *c);
 
 #endif

@@ -2,7 +2,8 @@
  * modes are: nobody there, another key, the peer closes, too slow. The socket is non-blocking;
  * waiting is poll with a deadline.
  *
- * TLS needs one state for both directions: it is locked, the waiting is not. */
+ * Reading and writing by TLS change one session state, so each call into TLS takes tls_lock. A
+ * thread that waits in poll does not hold the lock. */
 #include "proto/net/frame_client.h"
 
 #include <errno.h>
@@ -48,7 +49,8 @@ static uint64_t deadline_of(uint32_t timeout_ms)
     return timeout_ms == 0 ? UINT64_MAX : now_ms() + timeout_ms;
 }
 
-/* HSP_OK: ready (or broken: the next call tells). */
+/* Waits until the socket is ready for @events. HSP_OK: it is ready, or broken, which the next call
+ * on it tells. */
 static enum hsp_status wait_for(int fd, short events, uint64_t deadline, struct hsp_err *err)
 {
     for (;;) {
@@ -91,7 +93,7 @@ static enum hsp_status send_raw(struct hsp_client *c, const uint8_t *p, size_t n
     return HSP_OK;
 }
 
-/* Sends the output of TLS. */
+/* Sends the bytes that TLS has encrypted. */
 static enum hsp_status send_pending(struct hsp_client *c, uint64_t deadline, struct hsp_err *err)
 {
     uint8_t buf[16 << 10];
@@ -236,7 +238,7 @@ enum hsp_status hsp_client_send(struct hsp_client *c, const struct hsp_frame_hea
 
 /* ---- open and close ---- */
 
-/* A connected non-blocking socket, or -errno. */
+/* Returns a connected non-blocking socket, or -errno. */
 static int connect_one(int family, const struct sockaddr *sa, socklen_t len, uint64_t deadline)
 {
     struct hsp_err err;

@@ -51,18 +51,20 @@ struct hsp_net_calls {
     void (*on_open)(void *ctx, uint32_t conn, const struct hsp_net_peer *peer);
     /* The frame is borrowed; to keep body or blob, take the pointer and set it to NULL there. */
     void (*on_frame)(void *ctx, uint32_t conn, struct hsp_frame *f);
-    /* HSP_ECLOSED: by the peer; HSP_ECANCELED: by hsp_net_drop; HSP_EPROTO, HSP_ELIMIT,
-     * HSP_EVERSION: a wrong frame came; HSP_ETIMEDOUT; HSP_EAUTH; HSP_EIO. */
+    /* @why is HSP_ECLOSED if the peer closed, HSP_ECANCELED if hsp_net_drop ended the connection,
+     * HSP_EPROTO, HSP_ELIMIT or HSP_EVERSION if a wrong frame came, else HSP_ETIMEDOUT, HSP_EAUTH
+     * or HSP_EIO. */
     void (*on_close)(void *ctx, uint32_t conn, const struct hsp_err *why);
-    /* A caller that never came to on_open (no key, too slow, too many): for the log. peer->role,
-     * with HSP_EAUTH: whose key it says it holds, and holds another; else NONE. The listener's name
-     * where no caller is known. May be NULL. */
+    /* Tells the log of a caller that never came to on_open (no key, too slow, too many). With
+     * HSP_EAUTH, peer->role is the role whose key the caller named, while it holds another key;
+     * else peer->role is NONE. The name is that of the listener if no caller is known. May be
+     * NULL. */
     void (*on_refuse)(void *ctx, const struct hsp_net_peer *peer, const struct hsp_err *why);
 };
 
-/* Connections are counted by pool: callers of one kind leave the places of the others alone. A new
- * caller is a stranger until hsp_net_admit. Too many strangers do not keep others out: strangers.h
- * chooses the one to send away. */
+/* Connections are counted by pool, so callers of one kind never take places of another kind. A new
+ * caller is a stranger until hsp_net_admit. When all places of strangers are taken, strangers.h
+ * chooses the stranger that a new caller replaces. */
 enum hsp_net_pool {
     HSP_POOL_OWN,       /* dialled, or a descriptor handed over */
     HSP_POOL_STRANGERS, /* came by TCP */
@@ -89,7 +91,7 @@ struct hsp_net_config {
 /* No places yet, frame.h's limits, 10 s, 60 s, no idle
  * limit, 2 s, 0.5 s, 128 MiB, 4096 frames, no keys, no clear TCP. */
 void hsp_net_defaults(struct hsp_net_config *ret);
-/* The length of a table with a place for each connection there may be (hsp_net_slot). */
+/* Returns the length of a table that has a place for each possible connection (hsp_net_slot). */
 uint32_t hsp_net_table_size(const struct hsp_net_config *cfg);
 
 /* @calls is copied. HSP_EINVAL, HSP_ENOMEM. */
@@ -109,8 +111,8 @@ struct hsp_net_dial {
     uint32_t attempt_ms; /* of one attempt, TLS included; 0: handshake_ms */
 };
 
-/* Takes a connected socket over (an end of a socketpair). It is open at once. On error @fd stays
- * the caller's. */
+/* Takes over a connected socket (an end of a socketpair), as a connection that is open at once. On
+ * error the caller keeps @fd. */
 enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint32_t *ret_conn,
                               struct hsp_err *err);
 
@@ -120,25 +122,27 @@ enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint3
 enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_frame_header *head,
                              const void *body, size_t body_len, const void *blob, size_t blob_len,
                              struct hsp_err *err);
-/* The same with a message; @body is room for its text, emptied first. Also the errors of
- * hsp_msg_encode. */
+/* Encodes a message and queues it as hsp_net_send does. @body is a buffer for the encoded text, and
+ * is emptied first. Returns the errors of hsp_net_send and of hsp_msg_encode. */
 enum hsp_status hsp_net_send_msg(struct hsp_net *n, uint32_t conn, const struct hsp_msg *m,
                                  struct hsp_buf *body, struct hsp_err *err);
-/* The place of a connection in a table of hsp_net_table_size. */
+/* Returns the place of a connection in a table of hsp_net_table_size. */
 static inline uint32_t hsp_net_slot(uint32_t conn)
 {
     return conn & (HSP_NET_MAX_CONNS - 1);
 }
 
-/* Lets a stranger in: it leaves the places of strangers for one of @pool. HSP_ELIMIT: all are
- * taken, and it stays a stranger; HSP_ECLOSED: no such connection, or not open. */
+/* Admits a stranger: the connection @conn gives up its place among the strangers and takes one in
+ * @pool. HSP_ELIMIT: all places of @pool are taken, and the connection stays a stranger.
+ * HSP_ECLOSED: there is no connection of this number, or it is not open. */
 enum hsp_status hsp_net_admit(struct hsp_net *n, uint32_t conn, enum hsp_net_pool pool,
                               struct hsp_err *err);
 
-/* Ends a connection. @flush: queued frames go out first, for at most flush_ms. Unknown: nothing.
+/* Ends a connection. With @flush, queued frames are sent first, for at most flush_ms. An unknown
+ * connection is ignored.
  */
 void hsp_net_drop(struct hsp_net *n, uint32_t conn, bool flush, const char *why);
-/* For the log: "worker a @10.0.0.7:4410". */
+/* Sets the name of a connection in the log, such as "worker a @10.0.0.7:4410". */
 void hsp_net_set_name(struct hsp_net *n, uint32_t conn, const char *name);
 const char *hsp_net_name(const struct hsp_net *n, uint32_t conn); /* "closed" for an unknown one */
 

@@ -11,17 +11,20 @@
 #define HSP_NET_TABLE_H
 #include "proto/net/net_impl.h"
 
-/* The connection of a number. NULL: closed, or never there. */
+/* Returns the connection of a number. NULL: it is closed, or never was there. */
 struct net_conn *hsp_net_conn_find(const struct hsp_net *n, uint32_t conn);
-/* A connection in a free slot, without a handle. NULL: too many, closing, or no memory. */
+/* Makes a connection in a free slot, without a handle. NULL: there are too many connections, the
+ * net is closing, or there is no memory. */
 struct net_conn *hsp_net_conn_new(struct hsp_net *n, struct hsp_err *err);
-/* The same in a place of HSP_POOL_OWN, for one that is dialled or handed over. */
+/* Makes a connection as hsp_net_conn_new does, in a place of HSP_POOL_OWN: it is to be dialled, or
+ * its descriptor was handed over. */
 struct net_conn *hsp_net_conn_own(struct hsp_net *n, struct hsp_err *err);
 /* Frees @c and its slot without a callback. */
 void hsp_net_conn_free(struct net_conn *c);
 /* Calls on_close or on_refuse and frees @c, which is CLOSING with n_ops 0. */
 void hsp_net_conn_finish(struct net_conn *c);
-/* A descriptor to give up when there is none for a caller; -1: there is none now either. */
+/* Opens a spare descriptor, which is closed when the process has none left for a caller. Returns -1
+ * if there is none now either. */
 int hsp_net_spare_open(void);
 /* Frees the memory of a net without connections and handles. */
 void hsp_net_memory_free(struct hsp_net *n);

@@ -65,9 +65,9 @@
     /* dy, gate, up -> dgate, dup */                                                                  \
     X(DROPOUT, "dropout", 2, 1, "b u!, b s^ e^ -> b s e", "it:t", 2, 0)                               \
     /* keys, x; i[1] = hash of the tensor's name, f[0] = probability. Element (s, e), in global    \
-     * coordinates, falls when word e % 4 of Philox(counter e / 4, s, keys; key i[1]) is below     \
-     * 2^32 f[0]; others grow by 1 / (1 - f[0]). A first key below 0 (evaluation): y = x.          \
-     * Its own derivative in x. */  \
+     * coordinates, is dropped (y = 0) if word e % 4 of Philox(counter e / 4, s, keys; key i[1])   \
+     * is below 2^32 f[0], and is multiplied by 1 / (1 - f[0]) otherwise. If the first key is      \
+     * below 0 (evaluation), y = x. dx is the same op on dy with the same keys. */  \
     X(ATTENTION, "attention", 3, 2, "b s^ h:02, b t!^ h:0, b t! h:0 -> b s h:02, b s h:2",            \
       "ttt:tw", 0, 0)                                                                                 \
     /* q, k, v -> o, lse; i[0] = head_dim, i[1] = causal, i[2] = query heads for each key head,    \
@@ -102,8 +102,8 @@
     X(LSE_PARTS, "lse_parts", 1, 1, "b s v:0 -> b s v", "t:w", 0, 0) /* logits -> lse of chunks */    \
     X(LSE_MERGE, "lse_merge", 1, 1, "b s v! -> b s", "t:t", 0, 0)    /* lse of chunks -> lse */       \
     X(XENT_PART, "xent_part", 3, 1, "b s v?^, b s, b s -> b s", "tiw:w", 5, 0)                        \
-    /* logits, labels, lse of all -> loss; i[0] = classes in all. Its derivative in the logits     \
-     * contains the way through lse. */  \
+    /* logits, labels, lse of all classes -> loss; i[0] = number of classes in all chunks. The     \
+     * derivative in the logits contains the part that comes through lse. */  \
     X(XENT_PART_DX, "xent_part_dx", 4, 1, "b s, b s v^, b s, b s -> b s v", "wtiw:t", 1, 0)           \
     /* dloss, logits, labels, lse */                                                                  \
     X(SUM, "sum", 1, 1, "... -> ", "t:d", 1, 0)                                                       \
@@ -165,16 +165,16 @@ bool hsp_op_find(const char *name, enum hsp_op *ret_op);
 uint8_t hsp_op_n_in(enum hsp_op op);
 uint8_t hsp_op_n_out(enum hsp_op op);
 
-/* Whether @op only moves or casts elements, so that none is computed with. */
+/* Returns whether @op only moves or casts elements and computes nothing. */
 bool hsp_op_moves(enum hsp_op op);
 
-/* The types string of @op, "" for none. */
+/* Returns the types string of @op, "" if it has none. */
 const char *hsp_op_types(enum hsp_op op);
-/* The type of operand @operand (inputs, then outputs) of @op when its real type is @real. */
+/* Returns the type of operand @operand (inputs, then outputs) of @op if its real type is @real. */
 enum hsp_dtype hsp_op_dtype(enum hsp_op op, uint8_t operand, enum hsp_dtype real);
 /* Finds the real type of @op from @dtype, the types of its inputs and outputs in this order. An op
- * without an operand of that type has the type of the others. False: they do not fit; *ret_wrong is
- * the first operand that does not. */
+ * without an operand of type t has the type of its other operands. Returns false if the types do
+ * not fit; *ret_wrong is then the first operand that does not. */
 bool hsp_op_real(enum hsp_op op, const uint8_t *dtype, enum hsp_dtype *ret, uint8_t *ret_wrong);
 
 /* Expands the axes of @op for attributes @at, with "..." standing for @rank dims.
@@ -189,19 +189,22 @@ enum hsp_status hsp_op_extents(enum hsp_op op, const struct hsp_attrs *at,
                                const struct hsp_axes *ax, int64_t in[][HSP_MAX_RANK],
                                int64_t ret_axis[HSP_MAX_AXES], struct hsp_err *err);
 
-/* Floating-point operations of the node on a local box with these axis extents (units). Causal
- * attention counts the lower triangle only. */
+/* Returns the floating-point operations of a node on a local box with these axis extents (in
+ * units). Causal attention counts the lower triangle only. */
 double hsp_op_flops(enum hsp_op op, const struct hsp_attrs *at, const int64_t axis[HSP_MAX_AXES],
                     const struct hsp_axes *ax);
-/* The same for a box that begins at the global coordinates @origin (numbered as kernels get them):
- * causal attention counts the pairs of a query and a key at or before it. */
+/* Returns the floating-point operations on a box that begins at the global coordinates @origin
+ * (numbered as kernels get them): causal attention counts the pairs of a query and a key at or
+ * before the query. */
 double hsp_op_flops_at(enum hsp_op op, const struct hsp_attrs *at, const int64_t axis[HSP_MAX_AXES],
                        const struct hsp_axes *ax, const int64_t origin[2]);
-/* Pairs of a query in @q_lo .. @q_hi - 1 and a key in @k_lo .. @k_hi - 1 that is not behind it. */
+/* Returns the number of pairs of a query in @q_lo .. @q_hi - 1 and a key in @k_lo .. @k_hi - 1 at
+ * or before the query. */
 double hsp_causal_pairs(int64_t q_lo, int64_t q_hi, int64_t k_lo, int64_t k_hi);
-/* Whether the time of @op is that of its multiplications; all others are bound by memory. */
+/* Returns whether multiplications bound the time of @op; memory bounds the time of all other
+ * ops. */
 bool hsp_op_is_product(enum hsp_op op);
-/* Bytes read plus written by the node on that box when its real type is @real. */
+/* Returns the bytes that the node reads and writes on that box if its real type is @real. */
 double hsp_op_bytes(enum hsp_op op, const struct hsp_axes *ax, const int64_t axis[HSP_MAX_AXES],
                     enum hsp_dtype real);
 

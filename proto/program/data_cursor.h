@@ -22,28 +22,30 @@ struct hsp_data_cursor {
     uint8_t unit;             /* enum hsp_samples */
 };
 
-/* The cursor of version @step: its first @step global batches are used up. @c: of @d. */
+/* Makes the cursor of version @step, for which the first @step global batches have been read. @c is
+ * the corpus of the data set @d. */
 void hsp_data_cursor_init(const struct hsp_data_bind *d, const struct hsp_corpus *c,
                           struct hsp_digest digest, uint64_t bytes, uint64_t step,
                           struct hsp_data_cursor *ret);
 
-/* Passes over the data that are complete, samples used of the one that is not, tokens read in all
- * (labels that are the next sample's first token not counted twice; documents of the running pass
- * count as the mean of all). */
+/* Return the number of complete passes over the data, the number of samples used in the running
+ * pass, and the number of tokens read in all. A label that is the first token of the next sample
+ * counts once. Documents of the running pass count with the mean length of all documents. */
 uint64_t hsp_data_cursor_pass(const struct hsp_data_cursor *c);
 uint64_t hsp_data_cursor_sample(const struct hsp_data_cursor *c);
 uint64_t hsp_data_cursor_tokens(const struct hsp_data_cursor *c);
 
-/* One number of all fields; differs, but for chance, where any of them does. */
+/* Returns a hash of all fields: two cursors that differ have the same mark only by chance. */
 uint64_t hsp_data_cursor_mark(const struct hsp_data_cursor *c);
 
-/* HSP_ESTATE: a job that goes on from @was with the data of @now would train on other samples. The
- * message says in one line the difference and the way out. */
+/* Compares the cursor @was, from which a job is to go on, with the cursor @now of its present data.
+ * HSP_ESTATE: the job would train on other samples; the message says in one line how they differ
+ * and how to mend it. */
 enum hsp_status hsp_data_cursor_match(const struct hsp_data_cursor *was,
                                       const struct hsp_data_cursor *now, struct hsp_err *err);
 
-/* "text", "llm.c", ...; "none", "start", "end", "index"; "windows", "documents". NULL beyond the
- * last. */
+/* Return the name of a value: "text", "llm.c", ...; "none", "start", "end", "index"; "windows",
+ * "documents". Return NULL beyond the last value. */
 const char *hsp_data_format_name(unsigned format);
 const char *hsp_packing_name(unsigned packing);
 const char *hsp_samples_name(unsigned samples);

@@ -18,7 +18,8 @@ struct hsp_pio {
     bool nomem;              /* ... for want of memory */
 };
 
-/* Here to be inlined: programs are millions of these. */
+/* The functions on single fields are in the header to be inlined: a program has millions of
+ * fields. */
 static inline bool hsp_pio_ok(const struct hsp_pio *io)
 {
     return !io->what && (io->in ? !io->in->failed : !io->out->failed);
@@ -60,7 +61,7 @@ static inline void hsp_pio_i64(struct hsp_pio *io, int64_t *v)
     }
 }
 
-/* @n of them, quickly: ranks of moves are most of a package. */
+/* Walks @n u32 at once, which is quicker: most of a package are ranks of moves. */
 void hsp_pio_u32s(struct hsp_pio *io, uint32_t *v, size_t n);
 void hsp_pio_bool(struct hsp_pio *io, bool *v);
 void hsp_pio_f64(struct hsp_pio *io, double *v);
@@ -68,21 +69,21 @@ void hsp_pio_digest(struct hsp_pio *io, struct hsp_digest *d);
 void hsp_pio_box(struct hsp_pio *io, struct hsp_box *b);
 void hsp_pio_str(struct hsp_pio *io, const char **s, size_t max, const char *what);
 
-/* Count of an array and, when decoding, the array itself: @n elements of @elem bytes whose encoded
- * form takes at least @min_bytes each. Returns the array (the one given when encoding), NULL on
- * failure or when n is 0. */
+/* Walks the count of an array and, when decoding, allocates the array: *n elements of @elem bytes,
+ * at most @max, each of which takes at least @min_bytes of the input. Returns the array (when
+ * encoding, @array). Returns NULL on failure or when *n is 0. */
 void *hsp_pio_array(struct hsp_pio *io, uint32_t *n, void *array, size_t elem, uint32_t max,
                     size_t min_bytes, const char *what);
 
-/* Marks the first failure. */
+/* Records a failure at the field @what, if none was recorded before. */
 void hsp_pio_fail(struct hsp_pio *io, const char *what);
 
-/* Magic, and a version that the caller judges. */
+/* Walks the magic, and a version that the caller judges. */
 void hsp_pio_magic(struct hsp_pio *io, uint32_t magic, uint32_t *version, const char *what);
-/* Magic and the one version that there is. */
+/* Walks the magic and the only version that there is. */
 void hsp_pio_header(struct hsp_pio *io, uint32_t magic, uint32_t version, const char *what);
 
-/* The status of a finished walk; when decoding, all bytes must have been read. */
+/* Returns the status of a finished walk. When decoding, all bytes must have been read. */
 enum hsp_status hsp_pio_end(struct hsp_pio *io, const char *what, struct hsp_err *err);
 
 #endif

@@ -6,7 +6,8 @@
 #define TEMPLATE_MAGIC   0x54505348u /* "HSPT" */
 #define TEMPLATE_VERSION 3u
 
-/* Least encoded bytes of one element: bounds the arrays a short input can ask for. */
+/* The least bytes that one element takes when encoded. They bound the length of an array that a
+ * short input can ask for. */
 enum { MIN_SYMBOL = 4, MIN_TENSOR = 8, MIN_INSTR = 73, MIN_PIECE = 9, MIN_SEGMENT = 13 };
 
 static void io_tensor(struct hsp_pio *io, struct hsp_ptensor *t)

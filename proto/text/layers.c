@@ -62,7 +62,8 @@ enum hsp_status hsp_layers_arg(struct hsp_layers *l, const char *text, struct hs
     return add(l, s, err);
 }
 
-/* The setting as a node of the map. Texts are taken as they are: "a: b" is no map there. */
+/* Makes a node of the map from a setting. The value of a text field is taken as it is: there "a: b"
+ * is a text and no map. */
 static enum hsp_status node_of(const struct hsp_setting *s, const struct hsp_cfg_field *fields,
                                size_t n, struct hsp_arena *arena, struct hsp_yaml *ret,
                                struct hsp_err *err)
@@ -87,7 +88,8 @@ static enum hsp_status node_of(const struct hsp_setting *s, const struct hsp_cfg
     return st;
 }
 
-/* The file's map with the settings in it. A file that is no map is left as it is, to be refused. */
+/* Adds the settings to the map of the file. A file that is no map stays as it is, and is refused
+ * when it is loaded. */
 static enum hsp_status merge(const struct hsp_layers *l, const struct hsp_cfg_field *fields,
                              size_t n, const struct hsp_yaml *file, struct hsp_arena *arena,
                              const struct hsp_yaml **ret, struct hsp_err *err)

@@ -9,8 +9,8 @@
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
-/* The character at @p, of 2 or 3 bytes, when a YAML reader would refuse it as it is or take it for
- * a line break; else 0. */
+/* Returns the character of 2 or 3 bytes at @p if a YAML reader would refuse it unescaped or take it
+ * for a line break; else 0. */
 static unsigned odd_character(const unsigned char *p)
 {
     unsigned c = 0;
@@ -50,7 +50,7 @@ void hsp_yaml_put_json_str(struct hsp_buf *b, const char *text)
     hsp_buf_u8(b, '"');
 }
 
-/* Plain text that no YAML reader, ours or another, takes for anything but text. */
+/* Returns whether every YAML reader, ours or another, takes the plain @s for a text. */
 static bool plain_is_safe(const char *s)
 {
     static const char *const words[] = {"null", "true", "false", "yes", "no",  "on", "off",
@@ -118,7 +118,8 @@ void hsp_yaml_put_ms(struct hsp_buf *b, uint64_t v)
     }
 }
 
-/* Numbers, sizes, booleans, words: text that is plain in a file and may stay so in flow text. */
+/* Returns whether the scalar @s reads back as the same text without quotes in flow style. Numbers,
+ * sizes, booleans and words do. */
 static bool reads_back_plain(const char *s)
 {
     static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/";

@@ -140,7 +140,7 @@ enum hsp_msg_type {
 #undef HSP_MSG_ENUM
 };
 
-/* How an epoch gets its state. */
+/* Tells how an epoch gets its state. */
 enum hsp_epoch_mode {
     HSP_MODE_FRESH,   /* version 0 from the seed, or init_from */
     HSP_MODE_SWITCH,  /* planned: from the running epoch, at the version after the armed vote */
@@ -166,7 +166,7 @@ enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
                      HSP_FACT_OTHER /* also want of memory for anything but the plan */
 };
 
-/* How a device is, as its agent judges (worker/agent/gpu_health.h). */
+/* The health of a device, as its agent judges (worker/agent/gpu_health.h). */
 enum hsp_health {
     HSP_HEALTH_FINE,
     HSP_HEALTH_WARN,   /* for people; it works on */
@@ -257,10 +257,10 @@ struct hsp_m_holding {
     uint64_t version;
 };
 
-/* By the executor or the agent that has found it: a piece of sealed state differs from its seal.
- * The finder deletes the piece, which was never given to anybody. Or, with `given_up_in`, by each
- * rank of that epoch: its replicas of the version differ, so no piece of the version or of a later
- * one of the layout counts, wherever it is kept. */
+/* The executor or agent that finds a piece of sealed state that differs from its seal sends
+ * DAMAGED, and deletes the piece; nobody has been given the piece before. With `given_up_in`, each
+ * rank of that epoch sends DAMAGED, because the replicas of the version differ: then no piece of
+ * the version, or of a later version of the layout, may be used, on whichever node it is. */
 struct hsp_m_damaged {
     uint32_t job, device;
     uint64_t plan;
@@ -281,7 +281,7 @@ struct hsp_m_run { /* the work of a device for a job, as its agent knows */
     uint64_t version;  /* last stable version it knows */
 };
 
-/* The state of one job that a node keeps, of any cluster. */
+/* One job whose state a node keeps, of any cluster. */
 struct hsp_m_kept {
     uint32_t job;
     const char *name;          /* "" not known */
@@ -329,12 +329,13 @@ struct hsp_m_parked {
     uint32_t
         again_ms; /* not 0: there is no place for it, the connection ends, and it comes back then */
 };
-/* Of an incarnation of this cluster: it is over. Of another cluster: only that it is refused. */
+/* Tells an agent of this cluster that its incarnation has ended, and an agent of another cluster
+ * only that it is refused. */
 struct hsp_m_fenced {
     struct hsp_digest cluster; /* of hspmdd */
     const char *reason;
 };
-/* The papers of a job (papers.h), which a node keeps beside its state; `epoch` stands in the
+/* The job record (papers.h) that a node keeps beside the state of a job; `epoch` is in the
  * frame. */
 struct hsp_m_papers {
     uint32_t job;
@@ -399,8 +400,8 @@ struct hsp_m_checked {
 };
 #define HSP_DUE_AUTO UINT32_MAX /* rank 0 chooses the distance of due versions */
 
-/* One per device. The blob (msg_blob.h) holds peers, template, binding, transfer and copy
- * tables. */
+/* hspmdd sends one PREPARE for each device. The blob (msg_blob.h) holds peers, template, binding,
+ * transfer table and copy table. */
 struct hsp_m_prepare {
     uint32_t job;
     const char *job_name;
@@ -415,8 +416,8 @@ struct hsp_m_prepare {
     uint64_t plan;       /* layout of this epoch; the name of its state segments */
     uint64_t from_plan;  /* layout the state comes from; 0: fresh or restore */
     uint64_t step;       /* version to begin with; switch: unknown, 0 */
-    uint64_t void_from;  /* recover: least version of `plan` that was given up, to be deleted with
-                           all later ones before READY; UINT64_MAX: none was */
+    uint64_t void_from;  /* recover: the least version of `plan` that the job gave up; the member
+                            deletes it and all later ones before READY; UINT64_MAX: none */
     uint64_t base_epoch; /* switch: the running epoch it follows, else 0 */
     uint64_t steps;      /* the job ends with this version */
     uint64_t checkpoint_every; /* 0: never. Executors do these on their own (also without hspmdd) */
@@ -435,13 +436,13 @@ struct hsp_m_prepare {
     /* checkpoint_shared, and a member is of protocol 14: all write into the folder that it
      * knows. */
     bool ckpt_old_name;
-    /* TCP between members is encrypted; the same for all of an epoch. */
+    /* TCP between members is encrypted; the same for all members of an epoch. */
     bool data_tls;
     const char *trusted_network; /* where NCCL may be used between hosts all the same; "" nowhere */
-    /* A peer on another host that says nothing for so long is lost; the same for all of an
-     * epoch. */
+    /* A peer on another host counts as lost when it has been silent for so long; the same for all
+     * members of an epoch. */
     uint32_t silent_ms;
-    /* All peers give each other the notes of steps; the same for all of an epoch. */
+    /* The peers exchange their notes of steps; the same for all members of an epoch. */
     bool share_notes;
     uint32_t due_every; /* distance of due versions (worker/executor/due.h); 0: each one */
     double due_overhead, due_recompute_s; /* AUTO: at most so much of the time; seconds of steps */
@@ -449,8 +450,9 @@ struct hsp_m_prepare {
      * that: at a loss a member seals the version that it computes with
      * (worker/executor/epoch_live.h). */
     bool live;
-    /* Recover in the layout that has version `step`: version `keep` of it stays until that is
-     * stable, and versions that are neither go at START. False: nothing is said of older ones. */
+    /* Set if the job recovers in the layout that has version `step`: version `keep` of the layout
+     * stays until version `step` is stable, and at START all other versions of the layout are
+     * deleted. If false, the message says nothing of older versions. */
     bool keeps;
     uint64_t keep;
 };
@@ -478,7 +480,7 @@ struct hsp_m_jobref { /* SEAL: every epoch up to `epoch`, on all devices of the 
     uint32_t more_ms; /* that executors may take longer than to stop: they seal their state */
 #define HSP_SEAL_MORE_MS 50000 /* at most: one that waits for the end of an epoch beats a minute */
 };
-/* Begin the prepared epoch at version `step`; later versions of its layout are void. */
+/* The device begins the prepared epoch at version `step`; later versions of its layout are void. */
 struct hsp_m_start {
     uint32_t job, device;
     uint64_t step;
@@ -488,9 +490,9 @@ struct hsp_m_started { /* state is in place and sealed; the first step begins */
     uint64_t step; /* first step of the epoch */
     double transfer_ms;
     double weights_ms, optimizer_ms,
-        seal_ms;              /* its parts: the state's first kind, the others, hashes */
+        seal_ms; /* parts of transfer_ms: moving the weights, moving the rest, hashing to seal */
     uint64_t transfer_bytes;  /* received */
-    uint64_t passed_on_bytes; /* sent of traffic that had come for others, too */
+    uint64_t passed_on_bytes; /* received and sent on to other ranks */
 };
 /* E>A: this executor runs nothing of the epochs up to `epoch` any more and cannot write their
  * memory. A>D: the same for every device of the node, with the sealed pieces it holds. */
@@ -499,7 +501,7 @@ struct hsp_m_sealed {
     uint32_t n_holdings;
     struct hsp_m_holding *holdings;
 };
-/* By rank 0, when it passed the vote of `step`. Version `step` - `ahead` is stable. */
+/* Rank 0 sends STEP when it has passed the vote of `step`. Version `step` - `ahead` is stable. */
 struct hsp_m_step {
     uint32_t job;
     uint64_t step;         /* the step whose vote passed */
@@ -536,16 +538,17 @@ struct hsp_m_up {
 struct hsp_m_devref {
     uint32_t job, device;
 };
-/* Layouts with a number below `keep_plan` may go (numbers of one job only grow). A source leaves
- * the epoch. */
+/* The device may delete layouts with a number below `keep_plan` (the numbers of a job only grow). A
+ * source leaves the epoch. */
 struct hsp_m_release {
     uint32_t job, device;
     uint64_t keep_plan;
     uint64_t known; /* the newest epoch of the job that hspmdd has given: a node that has seen a
                        newer one deletes nothing */
 };
-/* By rank 0 when the manifest is in place, or the attempt failed. Of the version `steps`, never
- * complete: the final model could not be written, and is tried again. */
+/* Rank 0 sends CHECKPOINTED when the manifest is in place, or when the checkpoint failed. For the
+ * version `steps` of the job the message is never complete: it says that the final model could not
+ * be written, and that rank 0 tries again. */
 struct hsp_m_ckpt {
     uint32_t job;
     uint64_t step;
@@ -556,7 +559,8 @@ struct hsp_m_ckpt {
     double seconds;
     const char *reason; /* "" or why not */
 };
-/* By each member of an epoch of mode restore: no member has the checkpoint that PREPARE names. */
+/* Each member of an epoch of mode restore sends this message when no member has the checkpoint that
+ * PREPARE names. */
 struct hsp_m_refused {
     uint32_t job, device;
     uint64_t step;
@@ -580,8 +584,9 @@ struct hsp_m_ckpts {
     const char *damaged;     /* A>D: the damage of a newer one; "" there is none */
     const char *reason;      /* A>D: why the folder, or a newer one, cannot be read; "" it can */
 };
-/* By rank 0: outputs are written. The blob holds the lines of metrics.jsonl, those of the last
- * steps when all are more than HSP_MSG_METRICS_MAX bytes; hspmdd was not there for every step. */
+/* Rank 0 sends FINISHED when the outputs are written. The blob holds the lines of metrics.jsonl,
+ * because hspmdd may have been away for some steps. If all lines are more than HSP_MSG_METRICS_MAX
+ * bytes, the blob holds those of the last steps. */
 struct hsp_m_finished {
     uint32_t job;
     uint64_t step;
@@ -592,16 +597,16 @@ struct hsp_m_jobfail { /* an error no restart mends, e.g. ten non-finite steps i
     uint32_t job, device;
     const char *reason;
 };
-/* To rank 0, which carries the wish in its next vote record: all members record `steps` steps from
- * the one behind that vote on, and answer TRACED. */
+/* TRACE goes to rank 0, which puts the request into its next vote record. All members record the
+ * `steps` steps after that vote, and answer TRACED. */
 struct hsp_m_trace {
     uint32_t job, device;
     uint32_t number; /* of the trace, not 0 */
     uint32_t steps;
 };
-/* By each member when its steps are done, or the epoch ends before. The blob is described in
- * trace_part.h. The agent adds its knowledge of the clocks: that of hspmdd is its own, by which
- * executors measure, plus offset_us. */
+/* Each member sends TRACED when it has recorded the steps, or when the epoch ends earlier.
+ * trace_part.h describes the blob. The agent adds offset_us: executors measure by the agent's
+ * clock, and hspmdd's clock is that clock plus offset_us. */
 struct hsp_m_traced {
     uint32_t job, device;
     uint32_t rank;
@@ -609,7 +614,8 @@ struct hsp_m_traced {
     double offset_us;
     double error_us; /* the offset is right to within it; inf: it is not known */
 };
-/* Which of these listeners of executors answers a call from this node within the time? */
+/* hspmdd asks which of these listeners of executors answer a call from this node within the
+ * time. */
 struct hsp_m_target {
     const char *address;
 };
@@ -628,7 +634,8 @@ struct hsp_m_reached { /* the targets that were not reached */
     uint32_t n_deaf;
     struct hsp_m_deaf *deaf;
 };
-/* Where does the rank on this device stand? No vote of its job has passed for long. */
+/* hspmdd asks for the present activity of the rank on this device, because no vote of its job has
+ * passed for long. */
 struct hsp_m_where {
     uint32_t job, device;
     uint32_t round; /* of hspmdd, not 0 */
@@ -650,7 +657,7 @@ struct hsp_m_thread {
     uint32_t peer;  /* mesh rank in the epoch of the header; HSP_MSG_RANKS: none */
     uint64_t since_ms;
 };
-/* A connection by TCP, both meshes together. */
+/* A TCP connection to a peer; the figures are those of both meshes together. */
 struct hsp_m_link {
     uint32_t peer;
     uint64_t unsent;    /* bytes for it that have not arrived there */
@@ -792,7 +799,7 @@ struct hsp_msg {
     } u;
 };
 
-/* "hello"; NULL for an unknown type. */
+/* Returns the name of a message type, such as "hello"; NULL for an unknown type. */
 const char *hsp_msg_name(uint16_t type);
 /* The name of enum hsp_fact_kind @kind, "out-of-memory"; NULL if unknown. */
 const char *hsp_fact_name(uint32_t kind);
