@@ -51,7 +51,8 @@
 
 /* ---- steps ---- */
 
-/* A message that is only answered: no job has changed. Most are heartbeats. */
+/* Returns true if the message of @ev is only answered and changes no job. Most such messages are
+ * heartbeats. */
 static bool only_answered(const struct hsp_event *ev, const struct hsp_actions *acts)
 {
     bool only = ev->type == HSP_EV_MSG;
@@ -128,8 +129,8 @@ static void after_step(struct hsp_app *a, const struct hsp_event *ev)
     }
 }
 
-/* Gives the posted events to the core, and performs its actions, until the queue is empty. Events
- * that are posted while actions are performed come behind them. */
+/* Gives the posted events to the core, and performs its actions, until the queue is empty. An event
+ * that is posted while actions are performed reaches the core after these actions. */
 static void settle(struct hsp_app *a)
 {
     struct hsp_app_event e;
@@ -163,8 +164,8 @@ static void on_idle(uv_idle_t *h)
     (void)h;
 }
 
-/* The loop serves timers before connections. When this process was starved, beats that have arrived
- * are still unread: they are read first (W7). */
+/* The loop serves timers before connections. If this process got no CPU for a while, heartbeats
+ * that have arrived are still unread, so they are read first (W7). */
 static void on_tick(uv_timer_t *t)
 {
     struct hsp_app *a = t->data;
@@ -256,8 +257,9 @@ static void tell_identity(struct hsp_app *a)
     }
 }
 
-/* A store has rows, a new one none: a journal may have been lost, with all that is not in the file
- * yet. */
+/* Refuses a store without any row unless --init was given. Every store gets rows when it is made,
+ * so its journal may have been lost, with all rows that were not yet in the file. Refuses --init if
+ * there is a store with rows. */
 static enum hsp_status check_rows(struct hsp_app *a, size_t n, struct hsp_err *err)
 {
     if (n == 0 && !a->folder.fresh) {
@@ -311,7 +313,7 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
     return st;
 }
 
-/* The folder and its store are locked before anything of them is read or written. */
+/* Locks the folder and its store, before anything in them is read or written. */
 static enum hsp_status open_folder(struct hsp_app *a, const struct hsp_app_start *start,
                                    struct hsp_err *err)
 {
@@ -420,7 +422,8 @@ void hsp_app_reconfigure_failed(struct hsp_app *a, const struct hsp_err *why)
     config_fact(a, false, text);
 }
 
-/* `listen` is a port, and there are no keys: every user of the host could dial it. */
+/* Returns true if `listen` is a port and there are no keys: then every user of the host could
+ * connect. */
 static bool is_bare(const struct hsp_app *a, const struct hsp_net_keys *keys)
 {
     const char *listen = a->cfg->listen;
@@ -491,7 +494,8 @@ static void tell_listeners(struct hsp_app *a, const struct hsp_net_keys *keys)
     }
 }
 
-/* Watching is not worth the coordinator: without its port it runs all the same. */
+/* Opens the port of /metrics. Monitoring is optional, so hspmdd runs on if the port cannot be
+ * opened. */
 static void listen_http(struct hsp_app *a)
 {
     struct hsp_err err = {0};
@@ -506,8 +510,9 @@ static void listen_http(struct hsp_app *a)
     hsp_log(a->log, HSP_LOG_NOTICE, "app", "metrics on http://%s/metrics", hsp_httpd_name(a->http));
 }
 
-/* Descriptors are asked for; with fewer, as many connections less: a caller too many is told so,
- * while the store, the log and the pool keep the descriptors that they need. */
+/* Asks the system for file descriptors. If it gets fewer, it allows fewer connections: a caller
+ * beyond that is told so, and the store, the log and the pool keep the descriptors that they need.
+ */
 static void share_descriptors(struct hsp_app *a)
 {
     uint32_t want = hsp_places_wanted(a->cfg->max_nodes, a->places);

@@ -18,7 +18,8 @@
 #include "proto/base/str.h"
 #include "proto/wire/msg_frame.h"
 
-/* Strangers can say much that is wrong: a burst of lines, then one each second. */
+/* Callers without a key can send many wrong messages: the log gets a burst of lines about them,
+ * then one each second. */
 #define COMPLAINTS 20u
 
 /* Logs a line about an unknown caller. */
@@ -61,7 +62,8 @@ void hsp_dispatch_open(struct hsp_app *a, uint32_t conn, const struct hsp_net_pe
             hsp_role_name(peer->role));
 }
 
-/* An event now and then, as a caller without a right may call without end; else a line. */
+/* Reports a caller without the right by an event at a bounded rate, since it may call without end,
+ * and otherwise by a line in the log. */
 static void tell_denied(struct hsp_app *a, const struct hsp_caller *c, uint16_t type)
 {
     char reason[160];
@@ -102,7 +104,7 @@ static void denied(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg
     hsp_net_drop(a->net, c->conn, true, "not permitted");
 }
 
-/* A node measures its link (W6): the answer does not wait for the disk. */
+/* Answers ECHO, by which a node measures its link (W6); the answer does not wait for the disk. */
 static void echo(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m_echo *m)
 {
     static const uint8_t piece[HSP_ECHO_CHUNK];
@@ -123,7 +125,8 @@ static void echo(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m_ech
     } while (left != 0);
 }
 
-/* A stranger has named its kind. False: all places of its kind are taken, and it goes. */
+/* Called when a caller has named its kind. Returns false, and closes the connection, if all places
+ * of that kind are taken. */
 static bool admit(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
     struct hsp_err err = {0};
@@ -190,8 +193,8 @@ static void dispatch(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m
     }
 }
 
-/* A message that this program does not have, of a newer one: an agent's message is passed over, a
- * request is answered. */
+/* Handles a message that only newer programs know: it is ignored if it comes from an agent, and
+ * answered if it is a request. */
 static void newer_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_frame_header *h)
 {
     char text[160];
@@ -263,8 +266,8 @@ void hsp_dispatch_close(struct hsp_app *a, uint32_t conn, const struct hsp_err *
     }
 }
 
-/* Another key than ours: an event, and a line of status, which the log of this host
- * alone would not be. */
+/* Reports a caller with another key by an event and a line of status, since a line in the log of
+ * this host alone would not be noticed. */
 static void tell_other_key(struct hsp_app *a, const struct hsp_net_peer *peer)
 {
     char text[HSP_REFUSAL_TEXT];

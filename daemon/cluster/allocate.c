@@ -211,7 +211,8 @@ static uint32_t n_computing(const struct hsp_cluster *c, const struct hsp_job *j
     return n;
 }
 
-/* " (job long has 2, job mist has 1, 3 more jobs)"; "" when no other job has any. */
+/* Returns " (job long has 2, job mist has 1, 3 more jobs)", or "" if no other job has any devices.
+ */
 static const char *who_has_them(struct hsp_cluster *c, const struct hsp_job *j)
 {
     const char *who = "";
@@ -231,8 +232,8 @@ static const char *who_has_them(struct hsp_cluster *c, const struct hsp_job *j)
     return named > 0 ? hsp_ci_printf(c, " (%s)", who) : "";
 }
 
-/* Devices that @j could use, were they not too few: no share is given then. *ret_due: the devices
- * among them that another job still has, and that @j gets, or that become free. */
+/* Counts the devices that @j could use. If they are too few, the passes give @j none. *ret_due
+ * counts those of them that another job still has and that go to @j or become free. */
 static uint32_t within_reach(struct hsp_cluster *c, const struct hsp_job *j, uint32_t *ret_due)
 {
     struct alloc a;

@@ -10,17 +10,19 @@
  * submitted. Pass 1 gives a to job 1, pass 2 gives b c to job 2, pass 3 gives d to job 1. Job 2
  * may use b and c when job 1 has given them back.
  *
- * A job never waits for the state of another one. Devices that the planner declined are free for
- * other jobs until the question changes. For the job itself they come behind all others: a question
- * about a new device is about those too, and no device is the reason of two questions. */
+ * A job never waits for the state of another job. Devices that the planner declined for a job are
+ * free for other jobs until the planning question of that job changes. The job itself gets declined
+ * devices last: a question about a new device includes them, and no device causes two questions. */
 #ifndef HSP_ALLOCATE_H
 #define HSP_ALLOCATE_H
 #include "daemon/cluster/cluster_state.h"
 
-/* The devices that job @j may use now, ascending, in the arena of the step: those of its share that
- * are free or its own. Returns their number. Without memory c->failed is set and 0 is returned. */
+/* Lists in *ret, ascending, the devices that job @j may use now: of the devices that these passes
+ * give to @j, those that are free or that @j already has. Returns their number. *ret lies in the
+ * arena of the step. Without memory c->failed is set, and the function returns 0. */
 uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id **ret);
-/* An executor of @d is started, or will be: an attempt waits for it. */
+/* Returns true if an executor of @d is starting or will be started, so that an attempt waits for
+ * it. */
 bool hsp_ci_up_soon(const struct hsp_cluster *c, hsp_device_id d);
 /* For people, in the arena of the step: @j needs @need devices and may use @n. Example:
  * "2 devices; 0 of 3 can be used (job long has 2, job mist has 1); 1 of them is being given up".

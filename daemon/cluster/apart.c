@@ -84,8 +84,8 @@ static bool list_vertices(struct search *s, const hsp_device_id *dev, uint32_t n
     return s->v != NULL && s->kept != NULL;
 }
 
-/* The vertices with broken pairs among those that are neither out nor stay. False: none, or no
- * memory. */
+/* Lists the vertices with broken pairs among those that are neither left out nor must stay. Returns
+ * false if there are none, or without memory. */
 static bool list_apart(struct search *s)
 {
     s->at = hsp_ci_alloc(s->c, s->n, sizeof(*s->at));
@@ -103,7 +103,7 @@ static bool list_apart(struct search *s)
 
 /* ---- the worth of a set of nodes ---- */
 
-/* A device of the job or free, on a node that reaches @node and the @n nodes @to. */
+/* Finds a device, of the job or free, on a node that reaches @node and the @n nodes @to. */
 static hsp_device_id go_between(const struct hsp_cluster *c, const struct hsp_job *j, uint32_t node,
                                 const uint32_t *to, uint32_t n)
 {
@@ -248,7 +248,7 @@ static double cost_of(const struct search *s, uint32_t i)
     return sum;
 }
 
-/* Takes the vertex that costs the least for its power, again and again. */
+/* Repeatedly takes the vertex that costs the least for its power. */
 static void search_greedily(struct search *s)
 {
     for (uint32_t round = 0; round < s->n_at; round++) {
@@ -303,9 +303,9 @@ static bool leave_out(struct hsp_cluster *c, struct hsp_job *j, const hsp_device
     return any;
 }
 
-/* A member of the running epoch keeps out the nodes that it cannot reach, also when the member is
- * about to leave: it is a source then. A device of such a node need not be free: other jobs may
- * have it (allocate.c). */
+/* Leaves out the nodes that some member of the running epoch cannot reach. This holds also if the
+ * member is about to leave, since it is a source then. A device of such a node need not be free:
+ * other jobs may have it (allocate.c). */
 static void leave_out_joiners(struct hsp_cluster *c, struct hsp_job *j)
 {
     for (uint32_t i = 0; hsp_ci_job_runs(j) && i < c->n_pairs; i++) {
@@ -394,7 +394,8 @@ bool hsp_ci_members_apart(struct hsp_cluster *c, const struct hsp_job *j, const 
     return peers_apart(c, j, &j->cur, hsp_ci_lasting(&j->cur), ret_why);
 }
 
-/* How many of the @all nodes @to @node cannot reach; *ret_none: any of them. */
+/* Returns the number of the @all nodes @to that @node cannot reach. *ret_none: it reaches none of
+ * them. */
 static uint32_t unreached(const struct hsp_cluster *c, const uint32_t *to, uint32_t all,
                           uint32_t node, bool *ret_none)
 {

@@ -1,4 +1,4 @@
-/* Chooses the nodes that a job does without, since pairs of nodes cannot reach each other.
+/* Chooses the nodes that a job leaves out because some pairs of nodes cannot reach each other.
  *
  * All members of an epoch talk to each other, so no broken pair may be among them. The nodes
  * that are kept are an independent set of the graph of broken pairs, the best one by, in this
@@ -16,11 +16,13 @@
  * its state is needed, no connection is made over the broken pair, and others pass its state on
  * (daemon/migrate/bsr.h).
  *
- * The nodes of an epoch that runs stay: others are left out. So a switch meets no broken pair,
- * unless two of those nodes are one that cannot connect: then there is no switch until it is
- * mended.
+ * The nodes of the running epoch are never left out; other nodes are. So no two peers of a switch
+ * are a broken pair, unless two nodes of the running epoch are one: then there is no switch until
+ * these two can connect again.
  *
- * Bounds: exact up to 64 nodes of broken pairs and SEARCH sets, else greedy. */
+ * Bounds: if at most 64 nodes belong to broken pairs, the search over their independent sets is
+ * exact, and looks at the state of at most SEARCH sets. Otherwise, or if that search finds no set,
+ * it is greedy. */
 #ifndef HSP_APART_H
 #define HSP_APART_H
 #include "daemon/cluster/cluster_state.h"
@@ -33,8 +35,9 @@ const char *hsp_ci_apart_why(struct hsp_cluster *c, const struct hsp_job *j);
 /* True when nodes of the attempt of @j that must reach each other cannot; *ret_why: which, in the
  * arena of the step. A slow pair that the running epoch has does not count. */
 bool hsp_ci_attempt_apart(struct hsp_cluster *c, const struct hsp_job *j, const char **ret_why);
-/* The same of members and keepers of the epoch of @j that runs. Their connections may still work,
- * but all of them are peers of each switch, so that no switch is possible. */
+/* Returns true if two members or replica holders of the running epoch of @j cannot reach each
+ * other. Their connections may still work, but all of them are peers of each switch, so no switch
+ * is possible. */
 bool hsp_ci_members_apart(struct hsp_cluster *c, const struct hsp_job *j, const char **ret_why);
 /* Before the sources of @e, of layout @info, are fixed: state of nodes that cannot reach all of its
  * members is not asked for where the others have all. Returns the number of devices in *ret, in the

@@ -34,7 +34,8 @@ bool hsp_ci_ckpt_may_have(const struct hsp_job *j)
 
 /* ---- the answer ---- */
 
-/* The end of the wait for a checkpoint that is on record, or for a node that cannot look. */
+/* Returns the time at which waiting ends for a checkpoint that is on record, or for a node that
+ * cannot look. */
 static hsp_msec deadline(const struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->ckpt_deadline_ms == 0) {
@@ -49,7 +50,8 @@ static bool waits(const struct hsp_job *j)
     return j->ckpt_deadline_ms != 0 || j->tries.until_ms != 0;
 }
 
-/* Sets the time of the next look at the disks, at first soon. Until then nothing is known. */
+/* Sets the time of the next look at the disks; the first look is soon. Until then it is not known
+ * which checkpoints the disks have. */
 static void look_later(const struct hsp_cluster *c, struct hsp_job *j)
 {
     bool late = c->now_ms >= deadline(c, j);
@@ -58,7 +60,8 @@ static void look_later(const struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_disk_forget(j);
 }
 
-/* None is seen, and a node that may have one is away, or could not look. */
+/* Handles the case that no checkpoint is seen, and a node that may have one is away or could not
+ * look. */
 static void nobody_knows(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
     struct hsp_ckpt_kept gone;
@@ -77,8 +80,8 @@ static void nobody_knows(struct hsp_cluster *c, struct hsp_job *j, const char *w
                        what, why, j->name, j->name);
 }
 
-/* The row says that the job had not begun, and a node shows that it had: an older store was put
- * back. */
+/* Handles a job that had not begun by its row although a node shows that it had: an older store was
+ * restored. */
 static bool had_begun(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (hsp_ci_ckpt_may_have(j) || j->begun != 0 || j->anew) {
@@ -111,10 +114,10 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
     return false;
 }
 
-/* Epochs rise along a history, and so it is told from others (ckpt_which.h): the next epoch is
- * above all that nodes show, also those that are not believed. Another store may have given epochs
- * that this one has not, as when a backup was put back twice, or another cluster has adopted @j by
- * mistake.
+/* Raises the number of the next epoch above all epochs that nodes show, including those that are
+ * not believed. Epochs rise along a history, and by this one history is told from another
+ * (ckpt_which.h). Another store may have given epochs that this one has not, as when a backup was
+ * put back twice, or another cluster has adopted @j by mistake.
  *
  * Example: checkpoint 20 is of epoch 1, and 26 of epoch 1282001, which the other cluster gave. @j
  * goes on from 26, or from 20 where the node of 26 has not run it, in epoch 1282002. In epoch 2 it
@@ -145,8 +148,8 @@ void hsp_ci_ckpt_hello(const struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* Takes the checkpoints that nodes see, and those on record where a node that may have them cannot
- * be asked. */
+/* Takes the checkpoints that nodes see, and those on record that may be on a node that cannot be
+ * asked. */
 static bool take_seen(struct hsp_job *j, const struct hsp_ckpts_event *ev)
 {
     const size_t most = (size_t)ev->n + HSP_OLDER_CKPTS + 1;
@@ -220,7 +223,7 @@ static void told_found(struct hsp_cluster *c, const struct hsp_job *j,
     }
 }
 
-/* How one goes on from @other, which is left out for @k, all the same. */
+/* Returns the advice how to go on from @other nevertheless, which is left out in favour of @k. */
 static const char *how_to_take(struct hsp_cluster *c, const struct hsp_job *j,
                                const struct hsp_ckpt_kept *k, const struct hsp_ckpt_kept *other)
 {
@@ -236,8 +239,8 @@ static const char *how_to_take(struct hsp_cluster *c, const struct hsp_job *j,
                          j->name, j->name, (unsigned long long)other->step);
 }
 
-/* Tells of a checkpoint at the step of @k or later, seen or on record, of a line that was given
- * up. */
+/* Reports a checkpoint at the step of @k or later, seen on a node or on record, that the job leaves
+ * out since it belongs to a part of the history that the job gave up. */
 static void told_left_out(struct hsp_cluster *c, const struct hsp_job *j,
                           const struct hsp_ckpt_kept *k)
 {
@@ -253,7 +256,7 @@ static void told_left_out(struct hsp_cluster *c, const struct hsp_job *j,
                 how_to_take(c, j, k, &other));
 }
 
-/* ", as n1 may, which is not here": nodes that ran @j. */
+/* Returns ", as n1 may, which is not here", with the nodes that ran @j and are not connected. */
 static const char *who_may_have(struct hsp_cluster *c, const struct hsp_job *j)
 {
     const char *list = "";
@@ -268,7 +271,8 @@ static const char *who_may_have(struct hsp_cluster *c, const struct hsp_job *j)
                   : hsp_ci_printf(c, ", as %s may, which %s not here", list, n > 1 ? "are" : "is");
 }
 
-/* @gone is on record and on no node that is here. True: it is passed over from now on. */
+/* Handles checkpoint @gone, which is on record but on no connected node. Returns true if the job
+ * goes on without it from now on. */
 static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *gone,
                       const struct hsp_ckpt_kept *best)
 {
@@ -301,13 +305,15 @@ static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     return true;
 }
 
-/* True while a node that could not look, or, where the row may be of before, is away, is worth
- * asking again: it may see a newer one than @best, or one at all. */
+/* Returns true while it is worth asking again a node that could not look, or, if the stored row may
+ * be out of date, a node that is away: such a node may see a newer checkpoint than @best, or the
+ * only one. */
 static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
                           const struct hsp_ckpt_kept *best)
 {
     bool one_at_all = j->lack == HSP_LACK_PATH && best == NULL;
-    /* one that is away was waited for with the state of the job, if there was any */
+    /* A node that is away is waited for only if the job has not waited for it already, while it
+     * looked for the job's state (tries.waited). */
     bool away = j->lack == HSP_LACK_AWAY && j->ran_unknown && !j->tries.waited;
     bool worth = j->lack == HSP_LACK_LOOK || one_at_all || away;
     if (!hsp_ci_ckpt_may_have(j) || j->looked_whole || !worth || c->now_ms >= deadline(c, j)) {
@@ -349,8 +355,9 @@ static void tell_unseen(struct hsp_cluster *c, struct hsp_job *j, const struct h
     memcpy(j->unseen_told, text, sizeof(text));
 }
 
-/* Whether @gone, on record and newer than @best, or of its step, is missing and was not waited for
- * yet. One that is missed later than others is waited for anew. */
+/* Returns true if a checkpoint on record, newer than @best or of its step, is missing and was not
+ * waited for yet; *gone is that checkpoint. If another checkpoint is found missing later, it is
+ * waited for as well. */
 static bool one_is_gone(struct hsp_job *j, const struct hsp_ckpt_kept *best,
                         struct hsp_ckpt_kept *gone)
 {
@@ -397,7 +404,7 @@ static void waits_for_word(struct hsp_cluster *c, struct hsp_job *j)
         (unsigned long long)last->step, (unsigned long long)last->mark.epoch, j->name, j->name);
 }
 
-/* Nothing that could be tried is left. True: @j begins at step 0. */
+/* Handles the case that no checkpoint is left to try. Returns true if @j begins at step 0. */
 static bool with_none(struct hsp_cluster *c, struct hsp_job *j)
 {
     const bool refused = j->tries.n > 0;
@@ -483,8 +490,9 @@ static void forget_found(struct hsp_cluster *c, struct hsp_job *j, const struct 
     }
 }
 
-/* How long the origin is tried: a node that has it may come. One that is damaged on a path that all
- * share is nowhere else; of found ones the first alone is worth the time. */
+/* Returns true if the origin was tried for long enough; until then a node that has it may come. A
+ * checkpoint that is damaged on a shared path is on no other node, so it is not tried again. Of
+ * checkpoints that were found on disk only the first is tried for a while. */
 static bool tried_enough(const struct hsp_cluster *c, struct hsp_job *j, bool found, bool damaged)
 {
     if (j->tries.until_ms == 0) {
@@ -494,8 +502,8 @@ static bool tried_enough(const struct hsp_cluster *c, struct hsp_job *j, bool fo
            c->now_ms >= j->tries.until_ms;
 }
 
-/* When the refused origin is tried again. Each attempt reads all of it, so the pauses grow: each is
- * as long as all the time since the first refusal. */
+/* Returns the time at which the refused origin is tried again. Each attempt reads all of it, so the
+ * pauses grow: each is as long as the whole time since the first refusal. */
 static hsp_msec next_try(const struct hsp_cluster *c, const struct hsp_job *j)
 {
     hsp_msec left = j->tries.until_ms - c->now_ms;
@@ -561,7 +569,7 @@ static int upwards(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* "20, 40, 60": the steps that nodes have seen, each once, the newest of them. */
+/* Returns the newest steps that nodes have seen, each once, such as "20, 40, 60". */
 static const char *steps_of(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     uint64_t *step = hsp_ci_alloc(c, (size_t)a->n_seen + 1, sizeof(*step));
@@ -603,7 +611,8 @@ static const char *refuse(struct hsp_cluster *c, const struct hsp_job *j,
         a->reason != NULL ? a->reason : "");
 }
 
-/* Nothing that was trained counts from now on, on whichever node it is. */
+/* Makes the job begin anew: from now on no checkpoint or state of earlier training counts, on any
+ * node. */
 static void begin_anew(const struct hsp_cluster *c, struct hsp_job *j)
 {
     begin_new(j);

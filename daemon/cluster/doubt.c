@@ -73,7 +73,8 @@ void hsp_ci_doubt_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
     }
 }
 
-/* The layout of the epoch that runs or ran last, else the last one that was begun; NULL: none. */
+/* Returns the layout of the epoch that runs or ran last, else of the last attempt; NULL if there is
+ * none. */
 static const struct hsp_job_plan *newest(const struct hsp_job *j)
 {
     const struct hsp_job_plan *p = j->cur.epoch != 0 ? hsp_ci_plan(j, j->cur.plan) : NULL;
@@ -83,7 +84,8 @@ static const struct hsp_job_plan *newest(const struct hsp_job *j)
     return p;
 }
 
-/* Why it is not certain that @j goes on; NULL: it is. */
+/* Returns the reason why it is not certain that @j has not ended elsewhere; NULL if it is certain.
+ */
 static const char *why_doubt(struct hsp_cluster *c, const struct hsp_job *j)
 {
     const struct hsp_job_plan *p = newest(j);

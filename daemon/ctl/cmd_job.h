@@ -11,8 +11,9 @@
 int hsp_cmd_cancel(struct hsp_ctl *ctl);
 int hsp_cmd_forget(struct hsp_ctl *ctl);
 int hsp_cmd_suspend(struct hsp_ctl *ctl);
-/* Of @job, as status shows it, that is to be suspended. HSP_OK: it is, and its reason is printed;
- * HSP_AGAIN: not yet; HSP_ESTATE: it goes on, and why. */
+/* Checks a job that is to be suspended, by its status @job. HSP_OK: the job is suspended, and its
+ * reason is printed; HSP_AGAIN: it is not suspended yet; HSP_ESTATE: it goes on, for the reason in
+ * the error. */
 enum hsp_status hsp_suspend_view(struct hsp_ctl *ctl, const cJSON *job, struct hsp_err *err);
 int hsp_cmd_resume(struct hsp_ctl *ctl);
 int hsp_cmd_scale(struct hsp_ctl *ctl);

@@ -44,12 +44,12 @@ uint32_t hsp_build_input(struct hsp_builder *b, const char *name, enum hsp_load 
 uint32_t hsp_build_param(struct hsp_builder *b, const char *name, const struct hsp_param_def *def);
 uint32_t hsp_build_seed(struct hsp_builder *b, const char *name);
 
-/* One node. @names[i] names output i; NULL: the output is not wanted. Returns the node. */
+/* Adds one node and returns it. @names[i] names output i; NULL: the output is not wanted. */
 uint32_t hsp_build_node(struct hsp_builder *b, enum hsp_op op, const struct hsp_attrs *at,
                         const uint32_t *in, const char *const *names);
 
-/* The same for ops whose first output is the one that matters; further outputs get @name with
- * ".mean", ".rstd" (norms) or ".lse" (attention, xent) behind it. Returns that output. */
+/* Adds one node of an op whose first output is its result, and returns that output. Further outputs
+ * are named @name.mean, @name.rstd (norms) or @name.lse (attention, xent). */
 uint32_t hsp_build_op(struct hsp_builder *b, enum hsp_op op, const struct hsp_attrs *at,
                       const uint32_t *in, const char *name);
 

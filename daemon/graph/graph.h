@@ -56,8 +56,9 @@ struct hsp_node {
                             the one whose contribution came last); forward nodes: HSP_NONE */
 };
 
-/* How tensor parallelism cuts a parameter; which axis of which op follows from it by deduction. Its
- * tensor has the type in which it is used, its state the spec's. */
+/* How tensor parallelism cuts a parameter; the axes along which ops are then cut follow by
+ * deduction. The parameter's tensor has the type in which ops use it, and its state has the type of
+ * the spec. */
 struct hsp_param {
     uint32_t tensor;
     bool decay;   /* weight decay group: matrices yes, biases and norms no */
@@ -118,16 +119,16 @@ void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out);
 
 /* The type of activations. */
 enum hsp_dtype hsp_model_real(const struct hsp_model_spec *m);
-/* The real type of a node: that of its operands of type t in the catalogue, else that of
- * activations. */
+/* Returns the floating-point type of a node: the type of its operands that have type t in the
+ * catalogue, or that of activations if there are none. */
 enum hsp_dtype hsp_node_real(const struct hsp_graph *g, const struct hsp_node *n);
-/* The type of computation of @m: "fp32", "fp64", "tf32", "bf16". */
+/* Returns the name of the type of computation of @m: "fp32", "fp64", "tf32" or "bf16". */
 const char *hsp_compute_name(const struct hsp_model_spec *m);
-/* The axes of @n, whose operands are tensors of @g; @n itself need not stand in @g yet. The errors
- * are those of hsp_op_axes. */
+/* Finds the axes of node @n, whose operands are tensors of @g; @n need not be a node of @g yet. The
+ * errors are those of hsp_op_axes. */
 enum hsp_status hsp_node_axes(const struct hsp_graph *g, const struct hsp_node *n,
                               struct hsp_axes *ret, struct hsp_err *err);
-/* Concrete extents of a tensor for a batch of @b sequences. */
+/* Computes the extents of a tensor for a batch of @b sequences. */
 void hsp_tensor_extents(const struct hsp_graph *g, uint32_t tensor, int64_t b,
                         int64_t ret[HSP_MAX_RANK]);
 

@@ -47,8 +47,8 @@ struct hsp_lp *hsp_lp_free(struct hsp_lp *lp); /* NULL is allowed; returns NULL 
 enum hsp_status hsp_lp_add_var(struct hsp_lp *lp, double lo, double hi, double cost, bool integer,
                                uint32_t *ret, struct hsp_err *err);
 
-/* A row lo <= sum coef[i] * x[var[i]] <= hi. HSP_EINVAL: a variable that does not exist or stands
- * twice in the row, a coefficient that is not finite, lo > hi. Nothing changes on failure. */
+/* Adds a row lo <= sum coef[i] * x[var[i]] <= hi. HSP_EINVAL: a variable does not exist or is twice
+ * in the row, a coefficient is not finite, or lo > hi. Nothing changes on failure. */
 enum hsp_status hsp_lp_add_row(struct hsp_lp *lp, uint32_t n, const uint32_t *var,
                                const double *coef, double lo, double hi, struct hsp_err *err);
 

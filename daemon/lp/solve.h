@@ -6,10 +6,11 @@
 #define HSP_SOLVE_H
 #include "daemon/lp/lp.h"
 
-/* Solves; ret_x[n_vars] gets the values, integers exactly whole. The answer has passed
- * hsp_lp_verify. @limits may be NULL. HSP_EINFEASIBLE: no solution. HSP_EINVAL: unbounded.
- * HSP_ELIMIT: a limit was hit before any solution was found. HSP_ECANCELED. HSP_ENOMEM. HSP_ESTATE:
- * the solver failed or its answer did not pass. */
+/* Solves the problem and writes the values to ret_x[n_vars]; those of integer variables are exactly
+ * whole. hsp_lp_verify has checked the answer. @limits may be NULL. HSP_EINFEASIBLE: there is no
+ * solution. HSP_EINVAL: the problem is unbounded. HSP_ELIMIT: a limit was hit before any solution
+ * was found. HSP_ESTATE: the solver failed, or its answer did not pass the check. Also
+ * HSP_ECANCELED and HSP_ENOMEM. */
 enum hsp_status hsp_lp_solve(const struct hsp_lp *lp, const struct hsp_lp_limits *limits,
                              double *ret_x, struct hsp_lp_result *ret, struct hsp_err *err);
 

@@ -13,7 +13,8 @@
 
 /* ---- the network of a cluster ---- */
 
-/* The number of a card: that of the first rank with the same host and card. */
+/* Numbers the network cards: ranks with the same host and card get the number of the first of them.
+ */
 static void number_cards(const struct hsp_cluster_desc *c, const uint32_t *device,
                          struct hsp_bsr_net *net)
 {
@@ -72,8 +73,9 @@ static int by_place(const void *a, const void *b)
     return c != 0 ? c : x->to < y->to ? -1 : x->to > y->to;
 }
 
-/* The sent rows, in their order; behind them the rows that ranks take from themselves. Those can
- * wait for their turn, but other ranks wait for sent rows. */
+/* Makes the table: first the rows that are sent, in their order, then the rows by which a rank
+ * copies from its own old segment. Other ranks wait for sent rows, and no rank waits for a row of
+ * the second kind. */
 static enum hsp_status make_table(struct hsp_bsr_work *w, struct hsp_arena *arena,
                                   struct hsp_state_table *ret, struct hsp_err *err)
 {
@@ -138,7 +140,7 @@ static void count_rows(const struct hsp_bsr_net *net, const struct hsp_bsr_opts 
     }
 }
 
-/* The busiest card and the busiest link of any kind. */
+/* Finds the busiest network card and the busiest link of any kind. */
 static void find_busiest(const struct hsp_bsr_net *net, struct hsp_bsr_traffic *ret)
 {
     double us = 0;
@@ -165,8 +167,9 @@ static void find_busiest(const struct hsp_bsr_net *net, struct hsp_bsr_traffic *
     ret->seconds = us * 1e-6;
 }
 
-/* The bytes that must cross the network under every plan. Senders and receivers of each cell are
- * taken once per island: @mark[island] is the number of the cell and role last seen. */
+/* Adds the bytes that must cross the network under every plan. The senders and the receivers of
+ * each cell count once per network domain: @mark[domain] is the number of the cell and role last
+ * seen. */
 static void add_floor(const struct hsp_bsr_work *w, struct hsp_bsr_traffic *ret, uint64_t *mark)
 {
     uint64_t round = 0;

@@ -1,22 +1,23 @@
 /* Plans the batched send-receive of a switch: how the state of one layout gets into another, over
  * all parameters at once.
  *
- * HSPMD plans this greedily, box by box, from the nearest holder (section 3.4 of Hetu v2); so the
- * only holder of a lost replica's part sends all of it through its own network card. Here the index
- * space is cut at the boundaries of all boxes (no grid of common divisors), and:
- *   1. An *island* is a set of hosts with fast domains between them, which the network does not
- *      part. A piece that an island lacks enters it once, for all its receivers (multicast), from
- *      an island that has the piece or has got it by then; islands with the least to send over
- *      their cards are asked.
- *   2. The cards of an island share its bytes (relay). Up to the mean load of the busiest island
- *      the holder and the receiver use their own cards; bytes above that leave and enter by the
- *      idlest cards and are handed on within the island.
- *   3. Within an island any rank that has a chunk passes it on, near and idle ranks first.
- *      Ranks that cannot reach each other get the chunk by way of a third one.
+ * HSPMD plans the transfer greedily, box by box, from the nearest holder (section 3.4 of Hetu v2).
+ * So if one holder alone has the shard of a lost replica, it sends all of it through its own
+ * network card. This planner cuts the index space at the boundaries of all boxes (not into a grid
+ * of common divisors), and follows these rules:
+ *   1. A *network domain* is a set of hosts joined by fast links, so that no traffic inside of it
+ *      crosses the network. A piece that a domain lacks enters it once, for all its receivers
+ *      (multicast), from a domain that has the piece or has got it by then; of such domains the one
+ *      with the least to send over its network cards sends it.
+ *   2. The network cards of a domain share its bytes (relay). Up to the mean load of the busiest
+ *      domain the holder and the receiver use their own cards; bytes above that leave and enter by
+ *      the idlest cards and are passed on within the domain.
+ *   3. Within a domain any rank that has a chunk passes it on, near and idle ranks first. Ranks
+ *      that cannot reach each other get the chunk by way of a third one.
  *   4. Boxes that travel are cut into chunks, so that the hops of a path overlap. The rows stand in
  *      the order in which a list schedule (Graham 1966) on cards and devices starts them.
- * Ranks are mesh ranks. A holder may hold its own home or a second copy of another's; a keeper,
- * which has host memory only, is in no fast domain.
+ * Ranks are mesh ranks. A holder may hold its own home or a second copy of another rank's home. A
+ * replica holder has host memory only, so it is in no fast domain.
  *
  * Role:        the transfer of a switch or a recovery (decisions D8, D10): used by daemon/app for
  *              PREPARE and by `hspmdctl plan --transition`.

@@ -77,7 +77,7 @@ static void join_equal(struct keyed *k, uint32_t n, uint32_t *up)
     }
 }
 
-/* Numbers the islands in the order of their smallest ranks. */
+/* Numbers the network domains in the order of their smallest ranks. */
 static void number_islands(struct hsp_bsr_work *w, struct keyed *k, uint32_t *up)
 {
     const struct hsp_bsr_net *net = w->net;
@@ -114,7 +114,8 @@ static void list_members(struct hsp_bsr_work *w)
     }
 }
 
-/* The cards that ranks of each island have. A card is of one island. */
+/* Lists the network cards of the ranks of each network domain. A card belongs to one domain only.
+ */
 static void list_cards(struct hsp_bsr_work *w, struct keyed *k)
 {
     uint32_t at = 0;
@@ -210,7 +211,8 @@ static enum hsp_status own_row(struct hsp_bsr_work *w, uint32_t rank, const stru
     return HSP_OK;
 }
 
-/* Takes the receivers that hold the cell from the list of the others; both ascend. */
+/* Removes from the list of receivers those that hold the cell; holders and receivers are in
+ * ascending order. */
 static enum hsp_status keep_own(struct hsp_bsr_work *w, struct hsp_bsr_cell *c, struct hsp_err *err)
 {
     uint32_t *src = w->ids + c->first, *dst = src + c->n_src, s = 0, n = 0;

@@ -4,8 +4,8 @@
 #define HSP_BSR_IMPL_H
 #include "daemon/migrate/bsr.h"
 
-/* A part of the index space with the same holders and receivers everywhere; once cut, a chunk of
- * it. */
+/* A part of the index space with the same holders and receivers everywhere; after it is cut, a
+ * chunk of it. */
 struct hsp_bsr_cell {
     uint32_t param;
     struct hsp_box box;
@@ -14,12 +14,12 @@ struct hsp_bsr_cell {
     uint32_t leg, n_legs;         /* in legs */
 };
 
-/* A crossing of the network by a chunk. */
+/* A hop: one crossing of the network by a chunk. */
 struct hsp_bsr_leg {
     uint32_t from, to; /* islands */
 };
 
-/* A row before it has its place in the order. */
+/* A row of the table before its place in the order is known. */
 struct hsp_bsr_draft {
     uint32_t from, to;
     uint32_t cell;

@@ -53,7 +53,8 @@ static enum hsp_status add_row(struct router *r, const struct holder *from, uint
     return HSP_OK;
 }
 
-/* A holder that reaches @to, the one with the least to send; its rank is HSP_NONE: none does. */
+/* Returns, of the holders that reach @to, the one with the least to send. Its rank is HSP_NONE if
+ * no holder reaches @to. */
 static struct holder who_reaches(const struct router *r, uint32_t to)
 {
     const struct hsp_bsr_net *net = r->w->net;
@@ -70,8 +71,8 @@ static struct holder who_reaches(const struct router *r, uint32_t to)
     return best;
 }
 
-/* A rank without the chunk that reaches both @to and a holder, the one with the least to receive.
- */
+/* Returns a rank without the chunk that reaches both @to and a holder: of such ranks the one with
+ * the least to receive. */
 static uint32_t go_between(const struct router *r, uint32_t to)
 {
     const struct hsp_bsr_net *net = r->w->net;
@@ -89,8 +90,9 @@ static uint32_t go_between(const struct router *r, uint32_t to)
     return best;
 }
 
-/* A row to @to from @from; from another holder where those two are apart; by way of a third rank
- * where @to is apart from all holders. */
+/* Adds a row to the transfer table by which rank @to gets the chunk. It comes from @from if the two
+ * ranks can reach each other, else from another holder that reaches @to. If @to reaches no holder,
+ * a third rank gets the chunk first and passes it on. */
 static enum hsp_status add_draft(struct router *r, const struct holder *from, uint32_t to,
                                  struct hsp_err *err)
 {
@@ -113,8 +115,8 @@ static enum hsp_status add_draft(struct router *r, const struct holder *from, ui
     return st == HSP_OK ? add_row(r, &by, to, err) : st;
 }
 
-/* The rank on the island of @to that hands it the chunk: the nearest, of these the one with the
- * least to send. */
+/* Returns the rank in the network domain of @to that hands it the chunk: the nearest, and of
+ * several as near the one with the least to send. */
 static struct holder nearest(const struct router *r, uint32_t to)
 {
     const struct hsp_bsr_work *w = r->w;
@@ -142,7 +144,7 @@ static double load_us(const struct router *r, const int64_t *bytes, uint32_t nic
     return (double)(bytes[nic] + r->bytes) * r->w->net->nic_us_per_byte[nic];
 }
 
-/* The card of @island with the least of @bytes, for its speed. */
+/* Returns the network card of domain @island with the least of @bytes for its speed. */
 static uint32_t idlest_card(const struct router *r, const struct hsp_bsr_island *isl,
                             const int64_t *bytes)
 {
@@ -156,7 +158,7 @@ static uint32_t idlest_card(const struct router *r, const struct hsp_bsr_island 
     return best;
 }
 
-/* The rank behind a card that has done the least for others. */
+/* Returns, of the ranks that use a card, the one that has done the least for others. */
 static uint32_t behind_card(const struct router *r, const struct hsp_bsr_island *isl, uint32_t nic)
 {
     const struct hsp_bsr_work *w = r->w;
@@ -172,8 +174,8 @@ static uint32_t behind_card(const struct router *r, const struct hsp_bsr_island 
     return best;
 }
 
-/* One of @n ranks whose card can still serve it directly: the card with the least of @bytes, of
- * equal ones the rank with the least to do. HSP_NONE: all are full. */
+/* Returns one of @n ranks whose card can still serve it directly: the one whose card has the least
+ * of @bytes, and of equal cards the rank with the least to do. HSP_NONE: all cards are full. */
 static uint32_t direct(const struct router *r, const uint32_t *rank, uint32_t n,
                        const int64_t *bytes, const int64_t *near)
 {
@@ -200,7 +202,8 @@ static struct holder holder_of(const struct router *r, uint32_t rank)
     return r->holder[i];
 }
 
-/* The rank through whose card the chunk leaves island @from. This rank holds the chunk then. */
+/* Chooses the rank through whose card the chunk leaves domain @from. That rank then holds the
+ * chunk. */
 static enum hsp_status leave(struct router *r, uint32_t from, uint32_t *list, struct holder *ret,
                              struct hsp_err *err)
 {
@@ -228,7 +231,7 @@ static enum hsp_status leave(struct router *r, uint32_t from, uint32_t *list, st
     return st;
 }
 
-/* The rank through whose card the chunk enters island @to. */
+/* Returns the rank through whose card the chunk enters domain @to. */
 static uint32_t enter(const struct router *r, uint32_t to, uint32_t *list)
 {
     const struct hsp_bsr_work *w = r->w;
@@ -289,7 +292,7 @@ static enum hsp_status route_chunk(struct router *r, uint32_t *list, struct hsp_
     return st;
 }
 
-/* The mean load of the cards of the busiest island. */
+/* Returns the mean load of the cards of the busiest network domain. */
 static double mean_load(const struct hsp_bsr_work *w)
 {
     double load = 0;

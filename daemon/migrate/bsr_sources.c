@@ -17,7 +17,7 @@ struct chooser {
     uint32_t n;
 };
 
-/* Lists the islands of the holders, each once. */
+/* Lists the network domains of the holders, each once. */
 static uint32_t list_sources(struct chooser *c, const struct hsp_bsr_cell *cell)
 {
     uint32_t n = 0;
@@ -32,7 +32,8 @@ static uint32_t list_sources(struct chooser *c, const struct hsp_bsr_cell *cell)
     return n;
 }
 
-/* Makes a leg to each island that has a receiver and no holder; its sender is chosen later. */
+/* Makes a hop to each network domain that has a receiver and no holder; its sender is chosen later.
+ */
 static enum hsp_status make_legs(struct chooser *c, struct hsp_bsr_cell *cell, struct hsp_err *err)
 {
     struct hsp_bsr_work *w = c->w;
@@ -54,7 +55,8 @@ static enum hsp_status make_legs(struct chooser *c, struct hsp_bsr_cell *cell, s
     return HSP_OK;
 }
 
-/* Takes back the assignment of the cell, and gives each leg the sender with the least to send. */
+/* Undoes the earlier choice of senders for the cell, and gives each of its hops the sending network
+ * domain that has the least to send for the speed of its network cards. */
 static void choose(struct chooser *c, const struct hsp_bsr_cell *cell)
 {
     struct hsp_bsr_work *w = c->w;
@@ -100,7 +102,7 @@ static int by_rank(const void *a, const void *b)
     return x->cell < y->cell ? -1 : x->cell > y->cell;
 }
 
-/* Legs of all cells, and the order in which cells choose. */
+/* Makes the hops of all cells, and sorts the cells into the order in which they choose senders. */
 static enum hsp_status sort_cells(struct chooser *c, struct ranked *all, struct hsp_err *err)
 {
     struct hsp_bsr_work *w = c->w;

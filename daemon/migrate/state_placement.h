@@ -4,7 +4,8 @@
  * sources. A box stands for all kinds of state of the parameter (param, m, v or momentum).
  *
  * Example: 2 copies, ranks 0 and 1 on two nodes, zero 1: rank 1 keeps a copy of rank 0's half of
- * each parameter, and rank 0 one of rank 1's. Without zero both have all; a ring joins them.
+ * each parameter, and rank 0 a copy of rank 1's half. Without zero both ranks have all of the
+ * state, and a ring lists them as equal copies.
  *
  * Role:        used by daemon/app for PREPARE (decisions D8-D10); bsr.h plans the transfer.
  * Purity:      pure and deterministic.
@@ -27,8 +28,8 @@ struct hsp_state_table {
     struct hsp_state_row *row; /* copies: sorted by (param, box, from, to); transfers: bsr.h */
 };
 
-/* The live boxes of one parameter: the home under the old plan, with each old rank r renamed to
- * @mesh[r] (HSP_NONE: not there any more). @ret is initialised here. */
+/* Lists the live boxes of one parameter: the home under the old plan, with each old rank r renamed
+ * to @mesh[r] (HSP_NONE: the rank has gone). @ret is initialised here. */
 enum hsp_status hsp_have_home(const struct hsp_cover *old_home, const uint32_t *mesh,
                               uint32_t n_old, struct hsp_cover *ret, struct hsp_err *err);
 /* Adds the second copies of @copies (old ranks) that parameter @param has on live buddies. */
@@ -36,20 +37,20 @@ enum hsp_status hsp_have_copies(const struct hsp_state_table *copies, uint32_t p
                                 const uint32_t *mesh, uint32_t n_old, struct hsp_cover *have,
                                 struct hsp_err *err);
 
-/* The number of keepers that a layout lacks to have @copies of everything on different nodes, as
- * its members stand on too few. Their mesh ranks begin at n_ranks. */
+/* Returns the number of replica holders that a layout needs, because its members are on too few
+ * nodes, to have @copies of everything on different nodes. Their mesh ranks begin at n_ranks. */
 uint32_t hsp_spare_ranks(const uint32_t *node, uint32_t n_ranks, uint32_t copies);
-/* Second copies: for each part of a home that fewer than @copies nodes hold, rows from the smallest
- * rank that has it to its buddies, ranks of the next nodes of the ring (nodes in ascending order)
- * that lack it; where the nodes do not suffice, to the keepers. @node[rank] has @n_ranks entries.
- */
+/* Makes the table of second copies. For each part of a home that fewer than @copies nodes hold, it
+ * has rows from the smallest rank with that part to its buddies: ranks on the next nodes of the
+ * ring (nodes in ascending order) that lack the part. If there are too few nodes, the rest go to
+ * the replica holders. @node[rank] has @n_ranks entries. */
 enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover *home,
                                const uint32_t *node, uint32_t n_ranks, uint32_t copies,
                                struct hsp_arena *arena, struct hsp_state_table *ret,
                                struct hsp_err *err);
-/* Rings over equal copies, so that a difference is seen and placed: for each part of a home that
- * several ranks have, a row from each of them to the next greater one, and of three or more from
- * the last to the first. */
+/* Makes rings over equal copies, so that a difference is found, and with it the rank that differs.
+ * For each part of a home that several ranks have, there is a row from each of them to the next
+ * greater one, and, if they are three or more, from the last to the first. */
 enum hsp_status hsp_replica_table(const struct hsp_graph *g, const struct hsp_cover *home,
                                   uint32_t n_ranks, struct hsp_arena *arena,
                                   struct hsp_state_table *ret, struct hsp_err *err);

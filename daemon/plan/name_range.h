@@ -23,12 +23,14 @@ struct hsp_name_range {
     uint32_t lo, n;     /* numbers lo .. lo + n - 1; a name without a range: n = 1, no suffix */
 };
 
-/* False: a bracket that is not [a-b] with a <= b < HSP_RANGE_END, or a second one. */
+/* Returns false if a bracket is not [a-b] with a <= b < HSP_RANGE_END, or if there is a second
+ * bracket. */
 bool hsp_range_parse(const char *text, struct hsp_name_range *ret);
 /* The @i-th name. */
 void hsp_range_put(const struct hsp_name_range *r, uint32_t i, struct hsp_buf *out);
 bool hsp_range_has(const struct hsp_name_range *r, const char *name);
-/* Whether @name is one of those that @text stands for; quick where they begin differently. */
+/* Returns true if @name is one of the names that @text stands for; it is quick if the two begin
+ * differently. */
 bool hsp_name_in(const char *text, const char *name);
 
 /* A line of a list: up to two names (NULL: none) and everything else it says. */
@@ -36,12 +38,12 @@ struct hsp_line {
     const char *name[HSP_LINE_NAMES];
     struct hsp_digest rest;
 };
-/* Lines that say the same of consecutive numbers, as one. */
+/* A run: lines that state the same of consecutive numbers, joined to one line. */
 struct hsp_name_run {
     uint32_t line; /* the first of them */
     const char *name[HSP_LINE_NAMES];
 };
-/* Runs in the order of the first line of their kind, then of numbers. */
+/* Makes the runs, in the order of the first line of their kind, then of their numbers. */
 enum hsp_status hsp_lines_group(const struct hsp_line *line, uint32_t n, struct hsp_arena *arena,
                                 struct hsp_name_run **ret, uint32_t *ret_n, struct hsp_err *err);
 

@@ -20,11 +20,12 @@
  *   pipelines:
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
  *       micro_batches: 5
- *       sizes: [2, 2, 2, 2, 2]  # total form: sequences of each micro-batch
+ *       sizes: [2, 2, 2, 2, 2]  # total form only: sequences of each micro-batch
  *       schedule: 1f1b          # 1f1b | gpipe | interleaved | zero_bubble (pipeline_order.h)
- *       chunks: 1               # interleaved: runs of blocks per stage; block 0 is in the first
- *                               # run of stage 0, then come the first runs of the other stages,
- *                               # then the second runs; layers then lists each run: [2, 1]
+ *       chunks: 1               # interleaved: number of chunks (virtual stages) of each stage. A
+ *                               # chunk is a run of consecutive blocks. The first blocks are in
+ *                               # the first chunks of all stages, in order, the next blocks in the
+ *                               # second chunks; layers lists the blocks of each chunk: [2, 1]
  *       stages:                 # layers: transformer blocks (the first stage has the embedding,
  *                               # the last the head)
  *         - {layers: 3, ranks: [0, 1], tensor: [2, 1], saved: keep}
@@ -61,8 +62,8 @@
  *        before: "h.[0-2].attn.proj", moves: [{kind: all_reduce, ranks: [0, 1], gives: 512,
  *        gets: 512}], method: all_reduce, us: 41.2}   # explanation: its name and its time
  *
- * Instead of `pipelines` a plan may state how parameters are used, and the streams are found
- * (infer_streams.h). Until then it is dumped as it is:
+ * Instead of `pipelines` a plan may state how parameters are used; the compiler then finds the
+ * pipelines (infer_streams.h). Before they are found, the plan is dumped as it is written:
  *
  *   annotations:                # the first line that fits a name counts; * and ? as above, [0-2]
  *                               # is each of these numbers. Parameters without a line are open

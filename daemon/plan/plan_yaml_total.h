@@ -8,7 +8,8 @@
 #include "daemon/plan/plan.h"
 #include "proto/text/yaml.h"
 
-/* homes, uses and reshards of the plan map @y, each optional. HSP_EPARSE with the place. */
+/* Reads homes, uses and reshards of the plan map @y, each of which is optional. HSP_EPARSE with the
+ * place. */
 enum hsp_status hsp_plan_read_total(const struct hsp_yaml *y, struct hsp_arena *arena,
                                     struct hsp_plan *p, struct hsp_err *err);
 /* @explain: with names and times of Reshards; else the keys are those of the digest

@@ -28,15 +28,16 @@
 #include "daemon/planner/work.h"
 #include "proto/layout/cluster_desc.h"
 
-/* Buffers of the transport on top of packed cells; measured mesh and loop use stays below. */
+/* The memory that a transport needs for its buffers, besides the packed cells. The measured use of
+ * the transports mesh and loop (worker/comm) is below this figure. */
 #define HSP_COMM_BASE_BYTES (4.0 * 1024 * 1024)
 #define HSP_PACK_COPIES \
     2.0 /* of a message, a sum, or parts that are gathered: packed to leave, and as they came */
 #define HSP_KEPT_COPIES 2.0 /* of a message: the transport's, of both (memory_plan.h) */
 /* NCCL's memory on a GPU for a communicator: on each of 16 channels a buffer of 4 MiB
  * (NCCL_BUFFSIZE) and 1 MiB for its protocols of small messages, for the neighbours in a ring and
- * in a tree. That of a pair of ranks has 2 channels at most, both ways are a communicator each
- * (worker/comm/nccl). */
+ * in a tree. The communicator of a pair of ranks has at most 2 channels, and each direction has a
+ * communicator of its own (worker/comm/nccl). */
 #define HSP_COMMUNICATOR_BYTES ((int64_t)160 << 20)
 #define HSP_PAIR_PART          (1.0 / 8)
 
@@ -44,8 +45,9 @@
 
 struct hsp_cost;
 
-/* Which versions are copied, by recovery of the job: one in @every; 0: as few as @overhead of the
- * time pays for, but one in @max_recompute_s of steps. */
+/* The versions that are copied, by `recovery` of the job: one in @every. With @every 0, copies are
+ * made as rarely as is needed to cost at most @overhead of the time, but at least one for each
+ * @max_recompute_s of steps. */
 struct hsp_due_rule {
     uint32_t every;
     double overhead, max_recompute_s;
@@ -57,11 +59,12 @@ struct hsp_price_in {
     const struct hsp_train_spec *train;
     uint32_t copies;         /* nodes that shall hold each piece of state, 1 to HSP_COPIES_MAX */
     struct hsp_due_rule due; /* zeroed: each version */
-    /* Of a pool's plan for the longest sequences on these devices, rank by device: the place of the
-     * state under every plan. NULL: the plan's own. */
+    /* The cost of a pool's plan for the longest sequences on these devices, with its ranks by
+     * device: under every plan of the pool the state is where this plan puts it. NULL: where the
+     * plan itself puts it. */
     const struct hsp_cost *homes;
-    /* By rank: bytes of the parameters of one state kind that the plan's homes give it. NULL: cut
-     * evenly. */
+    /* By rank: the bytes of parameters of one state kind that the plan's homes give the rank. NULL:
+     * homes are cut evenly. */
     const double *home_bytes;
 };
 
@@ -81,17 +84,17 @@ struct hsp_stage_work {
     bool offload;
     struct hsp_amount host; /* offloaded bytes that wait in the host's memory */
 };
-/* With @w->recompute: as a stage that computes its activations again; with @w->offload: as one that
- * has them in the host's memory. */
+/* Sums up the work of a range of units. With @w->recompute the range is priced as a stage that
+ * recomputes its activations; with @w->offload as one that keeps them in the host's memory. */
 void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end,
                     struct hsp_stage_work *ret);
 
-/* The units of blocks [first, end) of a model of @n_blocks: the embedding goes with the first
- * block, the head with the last. */
+/* Sums up the units of blocks [first, end) of a model of @n_blocks: the embedding goes with the
+ * first block, the head with the last. */
 void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
                          struct hsp_stage_work *ret);
 
-/* The time of a sequence's products on @dev, each at the rate of its class. */
+/* Returns the time of a sequence's matrix products on @dev, each at the rate of its shape class. */
 struct hsp_amount hsp_product_seconds(const struct hsp_layer_work *w,
                                       const struct hsp_device_desc *dev, enum hsp_rate rate);
 
@@ -109,18 +112,20 @@ struct hsp_member {
     double update_us;
     double sync_bytes; /* used parameters: the bytes of gradients */
 };
-/* @holders: streams that share each parameter (its gradient is added up over them); @zero as in
- * plans: with 3, accumulators are parts like the state, and one unit at a time has its parameters;
- * @held: nodes of the plan that hold each piece of its state, 1 without copies. */
+/* Prices one member. @holders is the number of pipelines that share each parameter, over which its
+ * gradient is added up. @zero is as in plans: with 3, accumulators are cut like the state, and
+ * parameters are gathered for one unit at a time. @held is the number of nodes that hold each piece
+ * of the plan's state, 1 without copies. */
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                       const struct hsp_device_desc *dev, double part, uint32_t members,
                       uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret);
-/* The same of member @member of stage @g of a plan of @n_streams streams: its group's share is of
- * all work of sequences, its part of the group of the work that tensor parallelism cuts. */
+/* Prices member @member of stage @g of a plan of @n_streams pipelines. The share of its group
+ * applies to all work of sequences; its own part of the group applies to the work that tensor
+ * parallelism cuts. */
 void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                      const struct hsp_stage *g, uint32_t member, const struct hsp_device_desc *dev,
                      uint32_t n_streams, uint8_t zero, uint32_t held, struct hsp_member *ret);
-/* Different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
+/* Counts the different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most);
 /* Buffers of the transport, part of the fixed memory: of a member with @part of its group, one of
@@ -130,15 +135,17 @@ double hsp_comm_bytes(const struct hsp_stage_work *r, const struct hsp_device_de
 /* Versions of its state that lie in a device's memory: one that is computed with; on a host two
  * sealed ones beside it, of @held homes and copies. */
 double hsp_state_versions(const struct hsp_device_desc *dev, uint32_t held);
-/* The bytes in the state folder for a rank with @home bytes of each of @kinds kinds of state. */
+/* Returns the bytes in the state folder for a rank with @home bytes of each of @kinds kinds of
+ * state. */
 double hsp_sealed_bytes(double kinds, double home, uint32_t held);
 
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);
 
-/* All-reduces of a tensor group over a micro-batch of @b sequences. */
+/* Returns the time of the all-reduces of a tensor group over a micro-batch of @b sequences. */
 double hsp_tensor_us(const struct hsp_stage_work *r, uint32_t n, double b,
                      const struct hsp_link_cost *link);
-/* The same of a stage; its groups pass keys and values around where they cut sequences. */
+/* Returns the time of the collectives of a stage; if its groups cut sequences, they also pass keys
+ * and values around. */
 double hsp_stage_tensor_us(const struct hsp_stage_work *r, const struct hsp_stage *g, double b,
                            const struct hsp_link_cost *link);
 

@@ -41,12 +41,15 @@ struct hsp_job_spec {
 enum hsp_status hsp_job_parse(const char *text, size_t len, const char *file,
                               struct hsp_arena *arena, const struct hsp_job_spec **ret,
                               struct hsp_err *err);
-/* Ends the text of a job that hspmdd keeps: what the text does not say has the defaults of this
- * version. An hspmdd before it took `recovery.every: 1`, and kept the text as it was sent. */
+/* hspmdd appends this line to the text of a job that it stores. It marks that keys absent from the
+ * text have the defaults of this version. Older versions of hspmdd took `recovery.every: 1` as the
+ * default, and stored the text as it was sent. */
 #define HSP_JOB_DEFAULTS "\n# hspmdd: recovery.every is auto where it is not said\n"
 
-/* The same of a text that hspmdd took before: a job whose name is a number is refused only when it
- * is submitted, and where HSP_JOB_DEFAULTS does not end the text `recovery.every` is 1. */
+/* Parses, like hsp_job_parse, the text of a job that hspmdd took earlier and stored, with two
+ * differences. A name that is a number is allowed, since it is refused only when a job is
+ * submitted. If the text does not end with HSP_JOB_DEFAULTS, `recovery.every` is 1 when the text
+ * does not say it. */
 enum hsp_status hsp_job_parse_stored(const char *text, size_t len, const char *file,
                                      struct hsp_arena *arena, const struct hsp_job_spec **ret,
                                      struct hsp_err *err);

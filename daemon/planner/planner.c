@@ -13,7 +13,7 @@
 #include "proto/base/str.h"
 #include "proto/layout/box.h"
 
-/* The devices that may be used, and where they stand in the caller's cluster. */
+/* The devices that may be used, with their indexes in the caller's cluster. */
 struct usable {
     struct hsp_cluster_desc cluster;
     uint32_t *index;
@@ -56,8 +56,9 @@ static enum hsp_status select_devices(const struct hsp_cluster_desc *c,
     return HSP_OK;
 }
 
-/* Nothing fits: the need of one device for the whole model and, cut as far as it goes, for one
- * block; against the largest present device. */
+/* Makes the error for the case that nothing fits. Its text compares the memory of the largest
+ * device with the need of one device for the whole model, and for one block cut as far as possible.
+ */
 static enum hsp_status infeasible(const struct hsp_search *s, struct hsp_err *err)
 {
     const struct hsp_cluster_desc *c = s->in.cluster;
@@ -88,7 +89,7 @@ static enum hsp_status infeasible(const struct hsp_search *s, struct hsp_err *er
                        need.text, hsp_bytes_figure(offer).text, hsp_bytes_figure(block).text, c->n);
 }
 
-/* Structures that lost, nearest first; those that do not fit come last. */
+/* Lists the structures that lost, the nearest in cost first; those that do not fit come last. */
 static enum hsp_status explain(const struct hsp_search *s, uint32_t winner, struct hsp_planned *ret,
                                struct hsp_err *err)
 {
@@ -176,8 +177,8 @@ static double room_of(const struct hsp_cluster_desc *c, uint32_t at, enum rooms 
     return !(room > 0) ? (double)INFINITY : n > 0 ? room / n : room;
 }
 
-/* State folders of nodes. A shorter plan of a pool has its state where the longest has room for
- * it. */
+/* Sets the limits of devices in the state folders of their nodes. A pool's plan for shorter
+ * sequences has its state where the plan for the longest sequences has room for it. */
 static enum hsp_status set_rooms(struct setup *s, const struct hsp_plan_options *opts,
                                  enum rooms rooms, struct hsp_err *err)
 {
@@ -226,7 +227,7 @@ static enum hsp_status set_up(const struct hsp_graph *g, const struct hsp_train_
     return st == HSP_OK ? set_rooms(ret, opts, rooms, err) : st;
 }
 
-/* The structure whose best plan fits and scores lowest; HSP_N_STRUCTS: nothing fits. */
+/* Returns the structure whose best plan fits and scores lowest; HSP_N_STRUCTS if nothing fits. */
 static uint32_t best_structure(const struct hsp_search *s)
 {
     uint32_t winner = HSP_N_STRUCTS;
@@ -265,7 +266,7 @@ static bool knows_rooms(const struct hsp_cluster_desc *c)
     return i < c->n;
 }
 
-/* One search, with activations kept or computed again. *ret: its winner, HSP_N_STRUCTS: nothing
+/* Runs one search, with activations kept or recomputed. *ret_winner is HSP_N_STRUCTS if nothing
  * fits. */
 static enum hsp_status search(const struct question *q, enum rooms rooms, bool again,
                               struct setup *s, uint32_t *ret, struct hsp_err *err)
@@ -286,8 +287,10 @@ static double score_of(const struct setup *s, uint32_t winner)
     return winner == HSP_N_STRUCTS ? (double)INFINITY : s->search.best[winner].score;
 }
 
-/* Recomputation costs a third more. It is tried only when nothing fits without it, or only plans
- * that cut sequences do, which may cost more. *ret: the better search. */
+/* Searches without recomputation of activations, and if need be also with it. Recomputation costs a
+ * third more, so it is tried only if nothing fits without it, or if the only plans that fit cut
+ * sequences: such plans may cost even more. *ret is the setup of the search with the better plan.
+ */
 static enum hsp_status search_both(const struct question *q, enum rooms rooms, struct setup *ret,
                                    uint32_t *ret_winner, struct hsp_err *err)
 {
@@ -343,7 +346,8 @@ static enum hsp_status no_room(const struct hsp_device_desc *d, const struct hsp
         hsp_bytes_figure((double)d->folder_bytes).text);
 }
 
-/* Nothing fits. Where a plan would but for the state folders, it says the bytes it lacks. */
+/* Explains why nothing fits. If only the state folders keep a plan from fitting, the text has the
+ * bytes that are missing. */
 static enum hsp_status explain_none(const struct question *q, const struct setup *none,
                                     struct hsp_err *err)
 {
@@ -365,8 +369,9 @@ static enum hsp_status explain_none(const struct question *q, const struct setup
                : no_room(&c->dev[cost->rank[rank].device], &cost->rank[rank], err);
 }
 
-/* Devices of a node share its state folder. Where only the folder keeps a plan from being made,
- * each of them is held to its part of it, too. */
+/* Makes one plan. The devices of a node share its state folder. If only the folders keep a plan
+ * from fitting, the search is also tried with an even part of the folder as the limit of each
+ * device. */
 enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
                              struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err)
@@ -390,7 +395,7 @@ enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_s
                                    : conclude(&s, winner, arena, ret, err);
 }
 
-/* Whether nodes have the host memory that their ranks offload to. */
+/* Checks that nodes have the host memory to which their ranks offload. */
 static enum hsp_status check_host(const struct setup *s, const struct hsp_planned *p,
                                   struct hsp_err *err)
 {
@@ -406,7 +411,8 @@ static enum hsp_status check_host(const struct setup *s, const struct hsp_planne
                        hsp_bytes_figure((double)d->host_bytes).text);
 }
 
-/* The bytes that the homes of @plan give each rank, of one state kind: by rank, in @arena. */
+/* Finds for each rank the bytes of one state kind that the homes of @plan give it; the array is in
+ * @arena. */
 static enum hsp_status find_homes(const struct hsp_graph *g, const struct hsp_plan *plan,
                                   uint32_t elem, struct hsp_arena *arena, const double **ret,
                                   struct hsp_err *err)
@@ -428,7 +434,7 @@ static enum hsp_status find_homes(const struct hsp_graph *g, const struct hsp_pl
     return st;
 }
 
-/* The part each rank is said to have is that of the plan as it is written. */
+/* Shows as the part of each rank the share that the plan file states. */
 static void show_parts(const struct hsp_plan *p, struct hsp_cost *c)
 {
     for (uint32_t i = 0; i < p->n_streams; i++) {
@@ -441,8 +447,8 @@ static void show_parts(const struct hsp_plan *p, struct hsp_cost *c)
     }
 }
 
-/* Prices @plan with lengths in place of shares of work: memory and most ops go by positions. So its
- * cost equals that of its total form. */
+/* Prices @plan with lengths in place of shares of work, since memory and the time of most ops
+ * depend on the number of positions. So its cost equals that of its total form. */
 static enum hsp_status price_lengths(struct setup *s, const struct hsp_graph *g,
                                      const struct hsp_plan *plan, const uint32_t *device,
                                      struct hsp_cost *ret, struct hsp_err *err)

@@ -6,7 +6,8 @@
 
 #define PARTS 64 /* shares of a group are of so many */
 
-/* A model that makes one row of a sequence has nothing to cut behind that. */
+/* Returns false for a model that flattens a sequence to one row: after the flattening there is no
+ * sequence to cut. */
 static bool has_sequence(const struct hsp_graph *g)
 {
     for (uint32_t i = 0; i < g->n_nodes; i++) {
@@ -17,7 +18,8 @@ static bool has_sequence(const struct hsp_graph *g)
     return true;
 }
 
-/* A stage of the @k devices of @x, each a group with a share of the sequence by its speed. */
+/* Makes a stage of the first @k devices of @x. Each device is a group of its own, and gets a share
+ * of each sequence in proportion to its speed (equal shares if the devices are alike). */
 static enum hsp_status make_stage(struct hsp_search *s, struct hsp_plan_draft *d,
                                   const struct hsp_super *x, uint32_t k, struct hsp_stage *g)
 {
@@ -48,7 +50,7 @@ static enum hsp_status make_stage(struct hsp_search *s, struct hsp_plan_draft *d
     return HSP_OK;
 }
 
-/* The time of a stream over @g, as far as its share of the batch goes by it. */
+/* Returns the times of a pipeline over @g by which its share of the batch is chosen. */
 static struct hsp_share_dev speed_of(const struct hsp_search *s, const struct hsp_plan_draft *d,
                                      const struct hsp_stage *g, uint32_t n_streams, uint32_t micro)
 {
@@ -64,7 +66,7 @@ static struct hsp_share_dev speed_of(const struct hsp_search *s, const struct hs
     return ret;
 }
 
-/* @n_streams of @k devices each, the fastest together. */
+/* Tries @n_streams pipelines of @k devices each; devices of like speed are in one pipeline. */
 static enum hsp_status try_rings(struct hsp_search *s, const struct hsp_super *x, uint32_t k,
                                  uint32_t n_streams, uint32_t micro)
 {

@@ -50,8 +50,7 @@ static void fail(struct hsp_app *a, struct hsp_adoption *x, enum hsp_status st, 
     (void)hsp_adoption_free(x);
 }
 
-/* The agents' answers do not agree, and are written to the feed in full: @why is cut in a
- * message. */
+/* Writes the agents' answers, which do not agree, to the feed in full: @why is cut in a message. */
 static void refuse_papers(struct hsp_app *a, struct hsp_adoption *x, const char *why)
 {
     char text[HSP_TEXT_MAX + 1];
@@ -66,7 +65,7 @@ static void refuse_papers(struct hsp_app *a, struct hsp_adoption *x, const char 
     fail(a, x, HSP_ESTATE, text);
 }
 
-/* The core decides about the newest papers, which @whose have told. */
+/* Gives the newest job record, which @whose have sent, to the core, which decides on it. */
 static void propose(struct hsp_app *a, struct hsp_adoption *x, const char *whose)
 {
     struct hsp_err err = {0};
@@ -94,7 +93,7 @@ static void propose(struct hsp_app *a, struct hsp_adoption *x, const char *whose
     free(agent);
 }
 
-/* All have answered that will. */
+/* Called when every agent that will answer has answered. */
 static void decide(struct hsp_app *a, struct hsp_adoption *x)
 {
     char text[HSP_TEXT_MAX];
@@ -125,7 +124,7 @@ static void one_less(struct hsp_app *a, struct hsp_adoption *x)
     }
 }
 
-/* The agent on @conn that was asked for @x, and has not answered before; NULL: none. */
+/* Returns the agent on @conn that was asked for @x and has not answered yet; NULL: none. */
 static struct hsp_adoption_holder *strike(struct hsp_adoption *x, uint32_t conn)
 {
     for (uint32_t i = 0; i < x->n_asked; i++) {
@@ -229,7 +228,7 @@ static void find(struct found *f, uint32_t id, struct hsp_digest cluster)
     }
 }
 
-/* Appends NUMBER@CLUSTER of each, so that each is told from the others. */
+/* Appends NUMBER@CLUSTER of each job, with enough digits of CLUSTER to tell the jobs apart. */
 static void put_found(const struct found *f, struct hsp_buf *out)
 {
     char hex[FOUND][HSP_DIGEST_HEX];
@@ -294,7 +293,7 @@ static const char *address_of(struct hsp_app *a, uint32_t conn)
     return c != NULL ? c->name : "gone";
 }
 
-/* The agent of @conn, which calls itself @name, keeps the job. */
+/* Notes that the agent of @conn, which calls itself @name, keeps the job. */
 static void add_holder(struct hsp_app *a, struct hsp_adoption *x, uint32_t conn, const char *name)
 {
     const char *address = address_of(a, conn);
@@ -417,7 +416,8 @@ struct discarding {
     char agents[4 * HSP_NAME_MAX];   /* their addresses */
 };
 
-/* @known: its name, if it is on record; NULL: it is not. */
+/* Discards the state of one job on one agent. @known is the name of the job if it is on record,
+ * else NULL. */
 static void discard_one(struct hsp_app *a, struct discarding *x, uint32_t conn, uint32_t job,
                         struct hsp_digest cluster, const char *known)
 {
@@ -436,8 +436,10 @@ static void discard_one(struct hsp_app *a, struct discarding *x, uint32_t conn, 
     }
 }
 
-/* A parked agent is one for jobs that are not known here. The state of others is left to them, but
- * for those of which it keeps more than is on record. */
+/* Tells a parked agent (connected, but no member of the cluster) to discard state. The agent
+ * discards the state of each job that is not on record here, and of each job on record of which the
+ * agent keeps more than the store records. State of other jobs on record is discarded only with
+ * --force. */
 static void discard_parked(struct hsp_app *a, struct discarding *x, const struct hsp_parked *p)
 {
     for (uint32_t k = 0; k < p->n_jobs; k++) {
@@ -452,7 +454,7 @@ static void discard_parked(struct hsp_app *a, struct discarding *x, const struct
     }
 }
 
-/* Counts an agent of which something would be given up, at its address, as a shell takes it. */
+/* Counts an agent that would discard something, and lists its address, quoted for a shell. */
 static void discard_counts(struct hsp_app *a, struct discarding *x, uint32_t conn, uint32_t before)
 {
     const char *address = address_of(a, conn), *quote = strchr(address, ' ') != NULL ? "'" : "";
@@ -467,7 +469,7 @@ static void discard_counts(struct hsp_app *a, struct discarding *x, uint32_t con
     }
 }
 
-/* The agent of @conn, which calls itself @name, is meant by @node. */
+/* Returns true if @node names the agent of @conn, which calls itself @name. */
 static bool is_meant(struct hsp_app *a, uint32_t conn, const char *name, const char *node)
 {
     const struct hsp_caller *c = hsp_app_client(a, conn);

@@ -13,8 +13,9 @@
 #include "proto/base/size.h"
 
 #define ARENA ((size_t)64 << 20)
-/* Generations of which no other agent has heard. Each adopted job raises the generation by one, and
- * an agent may have been away meanwhile. */
+/* The newest job record may be ahead of the second newest by at most FAR generations; a larger gap
+ * is not believed without --from. A smaller gap is possible, since each adopted job raises the
+ * generation by one, and the other agents may have been away during those adoptions. */
 #define FAR   256u
 #define NAMES 5u /* in a text */
 
@@ -49,7 +50,7 @@ static enum hsp_status read_plan(struct hsp_adoption *x, const struct hsp_papers
     return st;
 }
 
-/* The rows of the core and ours tell the same job. */
+/* Returns true if the core's row and the daemon's own row describe the same job. */
 static enum hsp_status fits(const struct hsp_adoption *x, const struct hsp_cluster *c,
                             struct hsp_err *err)
 {
@@ -95,7 +96,7 @@ enum hsp_status hsp_adoption_read(struct hsp_adoption *x, const struct hsp_clust
     return st == HSP_OK ? fits(x, c, err) : st;
 }
 
-/* Of the row that has the job file; 0: there is none. */
+/* Returns the digest of the row that has the job file; 0: there is none. */
 static struct hsp_digest job_file(const struct hsp_papers *p)
 {
     char key[64];
@@ -154,7 +155,7 @@ static int downwards(uint64_t a, uint64_t b)
     return (a < b) - (a > b);
 }
 
-/* Holders with equal papers are neighbours. */
+/* Orders holders so that those with equal job records are neighbours. */
 static int newest_first(const void *left, const void *right)
 {
     const struct hsp_adoption_holder *a = left, *b = right;
@@ -171,7 +172,8 @@ static int newest_first(const void *left, const void *right)
     return 0;
 }
 
-/* How many say the same as the holder at @at, itself included. */
+/* Returns the number of holders whose job record equals that of the holder at @at, itself included.
+ */
 static uint32_t agreeing(const struct hsp_adoption *x, uint32_t at)
 {
     uint32_t n = 1;
@@ -181,7 +183,7 @@ static uint32_t agreeing(const struct hsp_adoption *x, uint32_t at)
     return n;
 }
 
-/* Appends the holders from @at on with equal papers, and their epoch. Returns their number. */
+/* Appends the holders from @at on with equal job records, and their epoch. Returns their number. */
 static uint32_t put_agreeing(const struct hsp_adoption *x, uint32_t at, struct hsp_buf *out)
 {
     const struct hsp_adoption_holder *h = &x->holder[at];
@@ -201,7 +203,8 @@ static uint32_t put_agreeing(const struct hsp_adoption *x, uint32_t at, struct h
     return n;
 }
 
-/* Why the newest papers, which @n holders tell, cannot be taken; NULL: they can. */
+/* Returns the reason why the newest job record, which @n holders sent, cannot be taken; NULL if it
+ * can be taken. */
 static const char *doubt(const struct hsp_adoption *x, uint32_t n)
 {
     const struct hsp_adoption_holder *h = x->holder, *next = &h[n];

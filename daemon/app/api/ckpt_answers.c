@@ -98,7 +98,7 @@ static bool was_asked(const struct hsp_ckpt_answers *x, uint32_t n_before, uint3
     return was;
 }
 
-/* Notes node @at, and returns whether it is to be asked, if it @may be. */
+/* Notes node @at. Returns true if the node is to be asked; @may: it may be asked. */
 static bool add(struct hsp_ckpt_answers *x, const struct hsp_cluster *c, uint32_t at, uint8_t own,
                 bool may)
 {
@@ -175,7 +175,7 @@ static struct hsp_ckpt_asked *strike(struct hsp_ckpt_answers *x, uint32_t conn)
     return NULL;
 }
 
-/* False: no memory, or too many. */
+/* Returns false without memory, or if there are too many checkpoints. */
 static bool keep(struct hsp_ckpt_answers *x, uint32_t by, const struct hsp_m_ckpts *m)
 {
     size_t n = (size_t)x->n_seen + m->n_seen;
@@ -223,7 +223,8 @@ static bool is_on_record(const struct hsp_job *j, const struct hsp_m_seen *s)
     return is;
 }
 
-/* Node @k has not executed @j, and has more than those that have: it is for an administrator. */
+/* Reports that node @k, which has not executed @j, has checkpoints that the executing nodes lack:
+ * an administrator must decide about them. */
 static void doubt(struct hsp_ckpt_asked *k, const struct hsp_job *j, uint64_t step)
 {
     char text[2 * HSP_NAME_MAX + 160];
@@ -265,22 +266,23 @@ bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn)
     return k != NULL;
 }
 
-/* A node that sees the shared folder sees all of its checkpoints; a node that has run the job
- * certainly sees it. */
+/* Returns whether some node has seen the shared folder, and so all of its checkpoints. A node that
+ * has run the job certainly sees the folder. */
 static bool folder_seen(const struct hsp_ckpt_answers *x)
 {
     return x->shared && (x->known ? x->own_seen : x->path_seen);
 }
 
-/* @k is not here, or has no sign of the job, and that says nothing: another node sees the shared
- * folder, or @k never ran the job. */
+/* Returns true if the missing answer of node @k does not matter: the node is not connected or has
+ * no sign of the job, and either another node sees the shared folder, or node @k never ran the job.
+ */
 static bool is_idle(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
 {
     bool may_have = !x->known || k->ran || (x->shared && !x->path_seen);
     return (k->away || k->absent) && (folder_seen(x) || !may_have);
 }
 
-/* The failure of @k; NULL: nothing that is to be told. */
+/* Returns the failure of node @k; NULL if there is nothing to report. */
 static const char *fault_of(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
 {
     return k->conn != 0                  ? "no answer"
@@ -289,8 +291,9 @@ static const char *fault_of(const struct hsp_ckpt_answers *x, const struct hsp_c
                                          : "it could not look";
 }
 
-/* Of @k, which has a fault and matters. A node that has run the job, as a row of any age says, has
- * its file, if its path is mounted; where others see the shared folder, they do for a while. */
+/* Returns why the answer of node @k, which failed and matters, is missing. A node that has run the
+ * job, by a row of any age, has the files of the job if the path is mounted. If other nodes see the
+ * shared folder, their answers do for a while. */
 static enum hsp_ckpt_lack lack_of(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
 {
     bool others_see = x->shared && x->path_seen;
@@ -301,7 +304,8 @@ static enum hsp_ckpt_lack lack_of(const struct hsp_ckpt_answers *x, const struct
                                                 : HSP_LACK_LOOK;
 }
 
-/* Of a shared path on which nobody has looked, any node may be the one that sees it. */
+/* Returns the worst reason for which the answer may be incomplete. If no node has seen the shared
+ * path, every node matters, since any of them may be the one on which the path is mounted. */
 enum hsp_ckpt_lack hsp_ckpt_answers_lack(const struct hsp_ckpt_answers *x)
 {
     enum hsp_ckpt_lack worst = x->n_asked == 0 ? HSP_LACK_LOOK : HSP_LACK_OTHERS;
@@ -393,7 +397,7 @@ static void put_line(const struct hsp_ckpt_lines *l, const char *type, enum hsp_
     }
 }
 
-/* The line of the checkpoint that nodes @s[0] .. @s[n - 1] see. */
+/* Writes the line of the checkpoint that nodes @s[0] to @s[n - 1] see. */
 static void put_ckpt(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lines *l,
                      const struct line *s, size_t n, struct hsp_buf *out)
 {

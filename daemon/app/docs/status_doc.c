@@ -116,7 +116,8 @@ static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *
     put_text(o, "durability", text);
 }
 
-/* The steps that are made again after a loss that leaves each part of the state somewhere. */
+/* Puts the steps that would be computed again after a loss of devices that leaves each part of the
+ * state on some node, and the stable step. */
 static void put_again(cJSON *o, const struct hsp_job *core, const struct hsp_app_job *j,
                       uint64_t step)
 {
@@ -133,7 +134,7 @@ static void put_again(cJSON *o, const struct hsp_job *core, const struct hsp_app
     }
 }
 
-/* The bytes in state folders of the running layout, while they are known. */
+/* Puts the bytes of the running layout in state folders, if they are known. */
 static void put_folders(struct hsp_app *a, cJSON *o, const struct hsp_job *core)
 {
     struct hsp_app_job *j = hsp_app_job_find(a, core->id);
@@ -160,7 +161,7 @@ static void put_folders(struct hsp_app *a, cJSON *o, const struct hsp_job *core)
     free(node);
 }
 
-/* Where the newest committed version is in the data. */
+/* Puts the position of the newest committed version in the data. */
 static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_job *j,
                      uint64_t step)
 {
@@ -193,7 +194,8 @@ static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_
     put(x, "tokens_read", (double)hsp_data_cursor_tokens(&c));
 }
 
-/* The readers of traffic between devices of different hosts. @trusted: in words, "" none. */
+/* Puts the parties that can read the traffic between devices of different hosts. @trusted: the
+ * trusted network in words, "": none. */
 static void put_plane(cJSON *o, bool tls, const char *trusted)
 {
     put_text(o, "data_plane", tls ? "tls" : "clear");
@@ -203,7 +205,7 @@ static void put_plane(cJSON *o, bool tls, const char *trusted)
     }
 }
 
-/* The transports of its executors: connections of each kind. */
+/* Puts the transports of the executors: the number of connections of each kind. */
 static void put_transport(cJSON *o, const struct hsp_links *n)
 {
     cJSON *x =
@@ -242,7 +244,7 @@ static cJSON *stand_doc(const struct hsp_cluster *c, hsp_device_id d, const stru
     return o;
 }
 
-/* Why no vote passes, and where each rank stands, as it has said last. */
+/* Puts the reason why no vote passes, and the place that each rank has last reported. */
 static void put_stalled(cJSON *o, const struct hsp_cluster *c, const struct hsp_job *j)
 {
     const struct hsp_progress *p = &j->progress;
@@ -369,7 +371,7 @@ static void put_note(cJSON *x, const struct hsp_device_note *note)
     }
 }
 
-/* The measured rates of products of each shape, by the type of their factors. */
+/* Puts the measured rates of matrix products, by the type of their operands and by shape class. */
 static void put_products(cJSON *x, const struct hsp_node_device *v)
 {
     static const char *const types[] = {"fp32", "fp64", "tf32", "bf16"};
@@ -441,7 +443,7 @@ static cJSON *kept_doc(uint32_t job, const char *name, struct hsp_digest cluster
     return x;
 }
 
-/* Jobs that are not adopted, of which a member keeps state. */
+/* Puts the jobs that are not adopted and of which a member keeps state. */
 static void put_keeps(cJSON *o, const struct hsp_cluster *c, const struct hsp_cluster_node *n)
 {
     cJSON *list = NULL;
@@ -456,7 +458,8 @@ static void put_keeps(cJSON *o, const struct hsp_cluster *c, const struct hsp_cl
     }
 }
 
-/* The reason of its state, and the one that keeps its agent, or another one, from joining. */
+/* Puts the reason of a node's state, and the reason that keeps its agent, or another agent of that
+ * name, from joining. */
 static void put_reason(const struct hsp_app *a, cJSON *o, const struct hsp_cluster_node *n)
 {
     char text[HSP_TEXT_MAX], refused[HSP_REFUSAL_TEXT] = "";
@@ -529,7 +532,8 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
     return o;
 }
 
-/* Nodes that say that hspmdd is behind for all, and prove their identity. */
+/* Puts the nodes that prove their identity and report that all of this hspmdd's store is out of
+ * date. */
 static void put_ahead(cJSON *o, const struct hsp_cluster *c)
 {
     cJSON *list = cJSON_AddArrayToObject(o, "behind_by");
@@ -540,7 +544,8 @@ static void put_ahead(cJSON *o, const struct hsp_cluster *c)
     }
 }
 
-/* The job of a parked agent is on record here, or has ended here: it cannot be adopted. */
+/* Returns true if the job of a parked agent is on record here or has ended here, so that it cannot
+ * be adopted. */
 static bool on_record(const struct hsp_cluster *c, const struct hsp_parked_job *p)
 {
     enum hsp_standing how = hsp_ci_parked_standing(c, p);
@@ -549,7 +554,7 @@ static bool on_record(const struct hsp_cluster *c, const struct hsp_parked_job *
     return ours && (j == NULL || j->state != HSP_JOB_BEHIND);
 }
 
-/* An agent that is no member: the reason, and the jobs whose state it keeps. */
+/* Makes the object of an agent that is no member: the reason, and the jobs whose state it keeps. */
 static cJSON *parked_doc(const struct hsp_cluster *c, const struct hsp_parked *p)
 {
     cJSON *o = cJSON_CreateObject();
@@ -586,7 +591,7 @@ static void put_identity(cJSON *o, const struct hsp_cluster *c)
     }
 }
 
-/* Pairs of nodes that cannot reach each other: of node @name, or all where that is "". */
+/* Puts the pairs of nodes that cannot reach each other: those of node @name, or all if it is "". */
 static void put_broken(cJSON *o, const struct hsp_cluster *c, const char *name)
 {
     cJSON *list = cJSON_AddArrayToObject(o, "broken_links");
@@ -608,7 +613,7 @@ static void put_broken(cJSON *o, const struct hsp_cluster *c, const char *name)
     }
 }
 
-/* Callers that hold another key: whose agents they are they cannot say. */
+/* Puts the callers with another key; the nodes of these callers are not known. */
 static void put_refused(cJSON *o, const struct hsp_app *a)
 {
     cJSON *list = cJSON_AddArrayToObject(o, "refused");

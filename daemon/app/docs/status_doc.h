@@ -8,10 +8,10 @@
 
 struct hsp_app;
 
-/* The status document; @name: one job, by name or number, or one node; "" all. NULL without memory;
- * cJSON_free. */
+/* Returns the status document of one job (@name is its name or number), of one node, or of all
+ * (""). Returns NULL without memory. The caller frees the text with cJSON_free. */
 char *hsp_app_status(struct hsp_app *a, const char *name);
-/* One line for the service manager. */
+/* Writes the line that the service manager shows. */
 void hsp_app_status_line(struct hsp_app *a, char *ret, size_t size);
 
 #endif

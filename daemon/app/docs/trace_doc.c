@@ -34,8 +34,8 @@ static bool is_known(const struct hsp_trace_device *d)
     return isfinite(d->error_us) && isfinite(d->offset_us) && fabs(d->offset_us) < 1e18;
 }
 
-/* Nanoseconds of hspmdd's clock. A device whose offset is not known begins with the first of the
- * others. */
+/* Returns the time of hspmdd's clock, in nanoseconds, at which the part of @rank begins. If the
+ * offset of the device is not known, its part begins with the first part of the other devices. */
 static int64_t base_of(const struct doc *x, uint32_t rank)
 {
     const struct hsp_trace_device *d = &x->t->device[rank];
@@ -146,7 +146,8 @@ static enum hsp_status collect(struct doc *x, struct hsp_arena *arena, struct hs
 
 /* ---- writing ---- */
 
-/* A JSON text. Names of a part may hold any bytes: a byte outside ASCII becomes a question mark. */
+/* Writes a JSON string. Names in a part may hold any bytes: a byte outside ASCII becomes a question
+ * mark. */
 static void put_text(struct hsp_buf *out, const char *s)
 {
     hsp_buf_puts(out, "\"");

@@ -1,10 +1,10 @@
 /* Joins the parts of a trace, of all devices of an epoch, into one document: trace events (JSON)
  * as Chrome and Perfetto read them, by time on one clock.
  *
- * A process is a device (its pid is its rank), a thread one of its queues. Time is that of hspmdd's
- * monotonic clock, from the first span on; how far a device's may be off stands in `otherData`.
- * Messages between devices are flows. Times are never moved to make a receive come behind its send:
- * where one does not, the two clocks were read within their bounds.
+ * A process of the document is a device (its pid is its rank), and a thread is one of its queues.
+ * Times are those of hspmdd's monotonic clock, from the first span on; `otherData` has the largest
+ * error of each device's clock. Messages between devices are flows. A receive may therefore appear
+ * before its send, by less than the errors of the two clocks; times are never changed to hide this.
  * Purity:    pure.
  * Ownership: everything is borrowed.
  * Bounds:    HSP_TRACE_ALL_EVENTS spans and ends of messages; the buffer's maximum. */
@@ -34,12 +34,13 @@ struct hsp_trace_job {
     const char *note; /* why it is not whole; "" it is */
 };
 
-/* The times of the instructions of one part, by kind; those of validation are left out, and runs of
- * several kinds. Errors of hsp_trace_part_decode. */
+/* Sums the times of the compute instructions of one part, by kind (matrix products, elementwise).
+ * Spans of validation are left out, and so are spans that cover instructions of several kinds.
+ * Errors are those of hsp_trace_part_decode. */
 enum hsp_status hsp_trace_sums(const uint8_t *blob, size_t len, struct hsp_arena *arena,
                                struct hsp_measured *ret, struct hsp_err *err);
 
-/* Parts that cannot be read are left out, and named in the document's note.
+/* Writes the document. Parts that cannot be read are left out, and named in the document's note.
  * HSP_ELIMIT: too many spans, or @out is full; HSP_ENOMEM. */
 enum hsp_status hsp_trace_write(const struct hsp_trace_job *t, struct hsp_arena *arena,
                                 struct hsp_buf *out, struct hsp_err *err);

@@ -1,4 +1,5 @@
-/* Takes the snapshot behind /metrics: views of the core, of the jobs' table and of this process.
+/* Takes the snapshot that /metrics shows: views of the core, of the jobs' table and of this
+ * process.
  *
  * Role:   counts while the daemon runs; http/prometheus.c makes the text.
  * Purity: shell (clock, /proc).
@@ -10,7 +11,7 @@
 
 extern const struct hsp_httpd_calls hsp_app_http_calls; /* ctx: struct hsp_app * */
 
-/* @j: the job of the fact, NULL none. */
+/* Counts fact @f of job @j; NULL: of no job. */
 void hsp_app_count_fact(struct hsp_app *a, struct hsp_app_job *j, const struct hsp_fact *f);
 /* Charges the time since the last call to the present activity of each job. */
 void hsp_app_count_time(struct hsp_app *a);

@@ -4,7 +4,7 @@
  * Example:   `events --follow` gets the stored lines, 4096 a reply, and then each group of
  *            lines when it is on disk; `wait mist --for step=100` gets one reply.
  * Purity:    shell (libuv, SQLite, clock).
- * Ownership: followers and waiters end with their connection.
+ * Ownership: a follower or a waiting request ends with its connection.
  * Bounds:    4096 of them together; more are refused.
  */
 #ifndef HSP_SUBSCRIPTIONS_H
@@ -12,18 +12,19 @@
 #include "daemon/app/state/sessions.h"
 #include "daemon/cluster/cluster.h"
 
-/* EVENTS, LOGS, METRICS. Lines made before the request are in the answer, unless the disk
- * refuses them. */
+/* Takes EVENTS, LOGS and METRICS. The answer has the lines made before the request, unless they
+ * could not be written. */
 void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 void hsp_app_follow_wake(struct hsp_app *a); /* new lines are on disk, or the disk takes none */
-/* WAIT. With `follow` replies with `more` tell each new reason why files of the job
- * cannot be written. */
+/* Takes WAIT. With `follow`, replies with `more` give each new reason why files of the job cannot
+ * be written. */
 void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
-/* Jobs may have changed, or time has passed: answers the waiters whose condition holds. */
+/* Called when jobs may have changed, or when time has passed: answers the requests whose condition
+ * now holds. */
 void hsp_app_wait_check(struct hsp_app *a);
-/* When the next waiter's time is over; UINT64_MAX: none. */
+/* Returns the time at which the next waiting request times out; UINT64_MAX: none. */
 hsp_msec hsp_app_wait_deadline(const struct hsp_app *a);
-/* The connection has closed. */
+/* Called when the connection has closed: drops its followers and waiting requests. */
 void hsp_app_client_gone(struct hsp_app *a, uint32_t conn);
 void hsp_app_follow_free(struct hsp_app *a); /* followers and waiters */
 

@@ -51,7 +51,7 @@ struct hsp_tracing {
     struct hsp_err err;
 };
 
-/* The last vote that is known: the stable version may be some steps behind it. */
+/* Returns the step of the last vote that is known; the stable version may be some steps older. */
 static uint64_t newest(const struct hsp_job *j)
 {
     return j->passed > j->stable ? j->passed : j->stable;
@@ -80,7 +80,8 @@ static struct hsp_tracing *tracing_free(struct hsp_app *a, struct hsp_tracing *t
 
 /* ---- on the pool thread ---- */
 
-/* Where in the plan each rank stands. A plan that cannot be built again costs no more than that. */
+/* Finds the pipeline and stage of each rank. If the plan cannot be compiled again, the trace only
+ * lacks these. */
 static void find_stages(struct hsp_tracing *t, struct hsp_trace_device *d)
 {
     const struct hsp_epoch_plan *p;
@@ -200,7 +201,7 @@ static void soon(struct hsp_tracing *t, hsp_msec at)
     t->end_ms = at < t->end_ms ? at : t->end_ms;
 }
 
-/* The order to rank 0, unless one of our own is under way. */
+/* Sends TRACE to rank 0, unless a trace that hspmdd wants for itself is under way. */
 static void begin(struct hsp_app *a, struct hsp_tracing *t)
 {
     const struct hsp_tracing *o = a->tracings;
@@ -335,7 +336,7 @@ static void refuse(struct hsp_app *a, const struct hsp_caller *cl, const struct 
     hsp_app_reply(a, cl->conn, m->request, st, text, NULL, 0, false);
 }
 
-/* Whether a trace of @j can be begun; else the caller is told why not. */
+/* Returns true if a trace of @j can be begun; else tells the caller the reason. */
 static bool may_begin(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
                       const struct hsp_job *j)
 {

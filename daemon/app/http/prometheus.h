@@ -66,11 +66,13 @@ struct hsp_metrics { /* since the daemon's start */
     bool reload_ok;                   /* the configuration last read is the one in use */
 };
 
-/* Counts a fact of the core. @j: NULL when it belongs to no job. @node: index of its
- * node, HSP_MAX_NODES none. */
+/* Counts a fact (an event that the core reports) in the figures of the daemon and of job @j. @j is
+ * NULL if the fact belongs to no job. @node is the index of the fact's node; HSP_MAX_NODES: none.
+ */
 void hsp_metrics_fact(struct hsp_metrics *m, struct hsp_job_metrics *j, uint32_t node,
                       const struct hsp_fact *f, double unix_s);
-/* The activity of a job in @state. @planning: the planner works for it. */
+/* Returns the class of the time that a job in @state spends. @planning: the planner works for the
+ * job. */
 enum hsp_time_class hsp_metrics_class(enum hsp_job_state state, bool planning);
 /* Adds the time since the last call to the class @j was in, then puts it into @next. */
 void hsp_metrics_time(struct hsp_job_metrics *j, enum hsp_time_class next, hsp_msec now_ms);

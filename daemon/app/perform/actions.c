@@ -57,7 +57,7 @@ void hsp_app_batches_free(struct hsp_app *a)
     a->tail = NULL;
 }
 
-/* Every action may be a deed, and makes at most two rows. */
+/* Makes a batch with room for @n_actions queued actions, each of which makes at most two rows. */
 static struct hsp_batch *batch_new(uint32_t n_actions)
 {
     struct hsp_batch *b = calloc(1, sizeof *b);
@@ -101,7 +101,7 @@ static bool end_text(struct hsp_batch *b, const struct hsp_buf *t, const char *k
     return r->key != NULL && !t->failed;
 }
 
-/* The answer of the ticket becomes a kept plan; its row goes with the batch. */
+/* Keeps the plan that the ticket's answer holds; its row goes with the batch. */
 static bool keep_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
     struct hsp_app_job *j = hsp_app_job_find(a, act->job);
@@ -117,7 +117,7 @@ static bool keep_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_a
     return end_text(b, t, key) && hsp_app_plan_add(j, act->plan_no, rec);
 }
 
-/* The same plan under another number, its devices included. */
+/* Keeps the same plan, its devices included, under another number. */
 static bool copy_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
     struct hsp_app_job *j = hsp_app_job_find(a, act->job);
@@ -163,7 +163,8 @@ static bool add_adopted(void *ctx, const char *key, const struct hsp_buf *value)
     return add_row(ctx, key, value->data, value->len, false);
 }
 
-/* A job was accepted: it must be known before the first action that names it. */
+/* Adds an accepted job to the table, which must be done before the first action that names the job.
+ */
 static bool adopt_job(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
     const struct hsp_pending *p = hsp_app_pending_find(a, act->request);
@@ -254,7 +255,8 @@ static struct prepare_group *group_of(struct hsp_app *a, struct hsp_batch *b,
     return g;
 }
 
-/* One random key for each epoch; PREPAREs of an epoch that are sent later get the same. */
+/* Makes one random key for each epoch; PREPAREs of that epoch that are sent later get the same key.
+ */
 static bool epoch_key(struct hsp_app *a, struct hsp_app_job *j, uint64_t epoch)
 {
     bool ok = j->key_epoch == epoch || hsp_app_random(a, j->key, sizeof j->key);
@@ -262,7 +264,7 @@ static bool epoch_key(struct hsp_app *a, struct hsp_app_job *j, uint64_t epoch)
     return ok;
 }
 
-/* And one for each check of nodes. */
+/* Makes one random key for each check of nodes. */
 static bool check_key(struct hsp_app *a, uint32_t number)
 {
     bool ok = a->check_number == number || hsp_app_random(a, a->check_key, sizeof a->check_key);
@@ -326,8 +328,8 @@ static bool collect(struct hsp_app *a, struct hsp_batch *b, const struct hsp_act
 
 /* ---- performing ---- */
 
-/* The package of a device could not be made: the core hears it as the device's refusal, at once
- * instead of after the time limit. */
+/* Called when the package of a device could not be made: posts the failure to the core as the
+ * device's refusal, so that the core learns of it at once instead of after the time limit. */
 static void refuse_prepare(struct hsp_app *a, const struct deed *d)
 {
     const struct hsp_m_prepare *p = &d->msg.u.prepare;
@@ -384,8 +386,8 @@ static void on_rest(uv_timer_t *t)
     hsp_app_settle(a);
 }
 
-/* The packages of a large job take longer than SLICE_NS: then the loop looks after its connections
- * before it goes on. */
+/* Performs the rest of the batches. Sending the packages of a large job takes longer than SLICE_NS;
+ * the loop then serves its connections before it goes on. */
 void hsp_app_perform_rest(struct hsp_app *a)
 {
     if (a->performing) {
@@ -423,8 +425,9 @@ static bool only_messages(const struct hsp_actions *acts)
     return only;
 }
 
-/* Answers to heartbeats promise nothing and overtake messages that wait for the disk. False: more.
- */
+/* Sends the actions of a step at once if all of them are answers to heartbeats. Such answers do not
+ * depend on stored state, so they may overtake messages that wait for the disk. Returns false, and
+ * sends nothing, if the step has any other action. */
 static bool send_beats(struct hsp_app *a, const struct hsp_actions *acts)
 {
     for (uint32_t i = 0; i < acts->n; i++) {

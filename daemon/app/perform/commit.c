@@ -9,9 +9,10 @@
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/tasks.h"
 
-/* Steps that may wait for a disk that takes nothing; each costs some kilobytes. */
+/* The number of batches that may wait in memory while the disk takes no writes; above it the
+ * process ends. Each batch costs some kilobytes. */
 #define WAITING_MAX 16384u
-/* Packages are made for so long before those that are made are sent. */
+/* Packages are made for this long before the finished ones are sent. */
 #define PIECE_NS 10000000u
 
 struct writing {
@@ -30,8 +31,8 @@ struct writing {
 
 /* ---- on the pool thread ---- */
 
-/* The rows of all batches, and the metrics that go with them, in one transaction: those of a job
- * that is forgotten are gone with it, whenever the process ends. */
+/* Writes the rows of all batches in one transaction, and deletes in it the metrics of jobs that are
+ * forgotten: so they are gone together with the job, whenever the process ends. */
 static enum hsp_status write_all(struct writing *w)
 {
     size_t n = 0, n_gone = 0;
@@ -116,7 +117,7 @@ static void make_blob(struct deed *d)
     d->msg.blob_len = (uint32_t)d->blob.len;
 }
 
-/* False: the time is over, and more packages are to be made. */
+/* Returns false if the time is over and more packages are to be made. */
 static bool make_packages(struct hsp_batch *b, uint64_t begin)
 {
     for (struct prepare_group *g = b->groups; g != NULL && !b->tabled; g = g->next) {
@@ -152,7 +153,8 @@ static void run_writing(struct hsp_app_task *work)
 
 /* ---- on the loop ---- */
 
-/* Finished packages may be performed; a batch that is whole may be gone after that. */
+/* Tells the loop which packages are finished, so that it sends them. A batch that is complete may
+ * be freed after that. */
 static void tell_made(struct writing *w)
 {
     while (w->untold != NULL) {

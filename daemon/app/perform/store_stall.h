@@ -1,10 +1,10 @@
-/* Keeps training going while the disk does not take the state: full, read-only, broken, its file
- * locked by another process, or moved, deleted or replaced by another one.
+/* Keeps training going while the state cannot be written: the disk is full, read-only or broken, or
+ * the file of the store is locked by another process, moved, deleted or replaced.
  *
- * Nothing that depends on a row leaves before the row is on disk (W1), so everything but heartbeats
- * waits, and training goes on by itself as without us. New requests are refused with the reason.
- * The core hears of the failure; its clock stands (hsp_app_core_now), so that no node is taken for
- * dead, and nothing counted as failed, for want of an answer that could not leave.
+ * No message that depends on a row leaves before the row is on disk (W1). So all messages except
+ * heartbeats wait, and training goes on without the coordinator. New requests are refused with the
+ * reason. The core learns of the failure, and its clock is stopped (hsp_app_core_now): so no node
+ * is taken for dead, and no deadline passes, because of an answer that could not be sent.
  *
  * Purity: shell (libuv, clock).
  */
@@ -14,10 +14,11 @@
 
 struct hsp_app;
 
-/* The disk did not take the state: from now on nothing is promised, and writing is tried each
- * second. Every request that waits for an answer gets one. */
+/* Called when the state could not be written. From now on requests that change something are
+ * refused, and the write is tried again each second. Every request that waits for an answer gets
+ * one. */
 void hsp_app_stuck(struct hsp_app *a, const struct hsp_err *why);
-/* The disk takes the state again; also called when it always did. */
+/* Called when the state was written; does nothing unless writing had failed before. */
 void hsp_app_unstuck(struct hsp_app *a);
 
 #endif

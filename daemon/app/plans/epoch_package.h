@@ -1,5 +1,5 @@
-/* Keeps a plan in the daemon's form: compiled, with the homes of the state and its second copies,
- * and makes the packages of it for the devices of an epoch.
+/* Holds a compiled plan with the placement of its state (the shard that each rank stores and the
+ * second copies of it), and makes from it the package of each device of an epoch.
  *
  * Role:      made on a pool thread after planning; read when PREPAREs are sent. Deterministic
  * (D13): the plan's text and the devices give the same result after a restart of the daemon.
@@ -45,14 +45,15 @@ enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp
 struct hsp_epoch_plan *hsp_epoch_plan_free(
     struct hsp_epoch_plan *p); /* NULL allowed; returns NULL */
 
-/* The fields of a job's packages that differ only by epoch. */
+/* The fields that all packages of one epoch share. */
 struct hsp_package_job {
     const char *init_from, *config_json;
     uint32_t ckpt_keep;
     uint64_t term;
 };
 
-/* The rows of a table that a peer takes part in: row[first[peer]] to row[first[peer + 1]]. */
+/* Lists for each peer the rows of a table in which it takes part: row[first[peer]] to
+ * row[first[peer + 1]]. */
 struct hsp_row_lists {
     const struct hsp_state_table *all; /* borrowed */
     const uint32_t *first, *row;
@@ -72,22 +73,24 @@ struct hsp_epoch_tables {
                                 further plan of a pool */
 };
 
-/* The devices of the peers as the planner sees them: which share a host, a card, how fast it is. */
+/* The devices of the peers as the planner sees them: the devices that share a host or a network
+ * card, and the speed of the card. */
 struct hsp_epoch_net {
     struct hsp_cluster_desc cluster;
     const hsp_device_id *device; /* [cluster.n] */
 };
 
-/* The source of every box of the new homes, over the live pieces of @from (NULL: fresh or restored,
- * no rows), and the owners of state. @net may be NULL: each node is a host with one card.
- * HSP_ENOENT: a box nobody has. */
+/* Makes the tables of the transfer, with a source for every box of the new homes among the live
+ * pieces of @from, and of the owners of state. @from is NULL for a fresh or restored job: there is
+ * nothing to transfer. @net may be NULL: each node is a host with one network card. HSP_ENOENT:
+ * some box has no holder. */
 enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
                                       const struct hsp_epoch_plan *from,
                                       const struct hsp_epoch_net *net,
                                       const struct hsp_prepare_action *a, struct hsp_arena *arena,
                                       struct hsp_epoch_tables *ret, struct hsp_err *err);
 
-/* The blob of one peer's PREPARE. @names[peer]: NODE/INDEX. */
+/* Writes the blob of one peer's PREPARE. @names[peer] is NODE/INDEX. */
 enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct hsp_epoch_tables *t,
                                   const struct hsp_package_job *job,
                                   const struct hsp_prepare_action *a, const char *const *names,

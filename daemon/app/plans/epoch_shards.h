@@ -13,8 +13,8 @@ enum hsp_status hsp_epoch_shards(const struct hsp_graph *g, const struct hsp_cov
                                  const struct hsp_state_table *copies, struct hsp_arena *arena,
                                  struct hsp_plan_info *info, struct hsp_err *err);
 
-/* Adds to @bytes of each of @n_ranks its copies for others: @elem_bytes for an element, all kinds
- * in two versions. */
+/* Adds to @bytes of each of @n_ranks the bytes of the copies that it keeps for others: @elem_bytes
+ * per element, for all kinds of state in two versions. */
 void hsp_epoch_add_copies(const struct hsp_state_table *copies, uint64_t elem_bytes,
                           uint64_t *bytes, uint32_t n_ranks);
 

@@ -285,8 +285,9 @@ static struct hsp_plan_rec *new_plan(struct hsp_job_rec *job, uint32_t n)
                                                                          : hsp_plan_rec_unref(p);
 }
 
-/* Compiles @plan for the record's devices into p->built. A compile beside another one of the job
- * does without its templates rather than wait. */
+/* Compiles @plan for the record's devices into p->built. If another thread compiles a plan of the
+ * same job at the time, this compile does not wait for it, and so cannot use the job's kept
+ * templates. */
 static enum hsp_status build_plan(struct hsp_plan_rec *p, const struct hsp_plan *plan,
                                   size_t mem_cap, struct hsp_err *err)
 {
@@ -306,7 +307,7 @@ static enum hsp_status build_plan(struct hsp_plan_rec *p, const struct hsp_plan 
     return st;
 }
 
-/* The text of the total plan, and the summary that people read first. */
+/* Writes the text of the total plan, and the summary that people read first. */
 static enum hsp_status put_texts(struct hsp_plan_rec *p, const char *const *names,
                                  struct hsp_err *err)
 {

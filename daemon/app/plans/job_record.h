@@ -1,11 +1,11 @@
-/* Keeps the daemon's record of a job beside the core: its files, model and plans.
+/* Holds the daemon's record of a job, in addition to the core's: its files, model and plans.
  *
  * Role:      a job record is made from the submitted texts (and again from its stored row); a plan
  *            record is made by planning (and again from its row). Both rows hold texts only:
  *            everything else follows from them deterministically (decision D13).
  * Purity:    pure.
- * Threads:   counted references; immutable but for the compiled plan, which is made once under the
- *            record's lock, and a job's templates, which one compile at a time has. Any thread may
+ * Threads:   counted references; immutable except the compiled plan, which is made once under the
+ *            record's lock, and a job's templates, which one compile at a time uses. Any thread may
  *            hold and use one.
  * Ownership: records own all they point to. A plan record holds a reference to its job.
  */
@@ -33,9 +33,9 @@ struct hsp_job_rec {
     struct hsp_templates *templates; /* owned, under @compiling: of its last plans */
 };
 
-/* Checks everything that can be checked without devices: the job file, absolute paths, that every
- * annotation named is there (matched by name in @files) and is a plan for the model.
- * HSP_EPARSE, HSP_EINVAL with one line that names the file; HSP_ENOMEM. */
+/* Checks everything that can be checked without devices: the job file, that paths are absolute, and
+ * that each plan file that it names is there (matched by name in @files) and is a plan for the
+ * model. HSP_EPARSE, HSP_EINVAL with one line that names the file; HSP_ENOMEM. */
 enum hsp_status hsp_job_rec_make(const char *file, const char *text, size_t len, uint32_t n_files,
                                  const struct hsp_m_file *files, struct hsp_job_rec **ret,
                                  struct hsp_err *err);
@@ -43,7 +43,7 @@ struct hsp_job_rec *hsp_job_rec_ref(struct hsp_job_rec *j);
 struct hsp_job_rec *hsp_job_rec_unref(struct hsp_job_rec *j); /* NULL allowed; returns NULL */
 
 void hsp_job_rec_encode(const struct hsp_job_rec *j, struct hsp_buf *out);
-/* HSP_EPARSE: not such a row. */
+/* HSP_EPARSE: @data is no such row. */
 enum hsp_status hsp_job_rec_decode(const void *data, size_t len, struct hsp_job_rec **ret,
                                    struct hsp_err *err);
 
@@ -72,13 +72,14 @@ enum hsp_status hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan
 struct hsp_plan_rec *hsp_plan_rec_ref(struct hsp_plan_rec *p);
 struct hsp_plan_rec *hsp_plan_rec_unref(struct hsp_plan_rec *p); /* NULL allowed; returns NULL */
 
-/* The compiled plan; of a decoded record made at the first call, which takes long and is not for
- * the loop thread. It lives as long as the record. */
+/* Gets the compiled plan, which lives as long as the record. For a decoded record the first call
+ * compiles it, which takes long, so do not call this on the loop thread. */
 enum hsp_status hsp_plan_rec_build(struct hsp_plan_rec *p, size_t mem_cap,
                                    const struct hsp_epoch_plan **ret, struct hsp_err *err);
 
-/* The sealed bytes of each rank in the state folder of its node, [n_ranks], own state and copies.
- * NULL: not compiled in this process, or a compile is under way; never waits. */
+/* Returns the sealed bytes of each rank in the state folder of its node, [n_ranks], own state and
+ * copies. Returns NULL if the plan was not compiled in this process, or a compile is under way; it
+ * never waits. */
 const uint64_t *hsp_plan_rec_folder_bytes(struct hsp_plan_rec *p);
 
 void hsp_plan_rec_encode(const struct hsp_plan_rec *p, struct hsp_buf *out);

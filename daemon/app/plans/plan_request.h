@@ -4,12 +4,11 @@
  * Purity:    pure.
  * Threads:   a question belongs to one thread at a time; `cancel` may be set by another.
  * Order of choice: the first hand-written plan that needs no more than the usable devices and fits
- * their memory; HSP_EINFEASIBLE with the sizes where one has few enough ranks but none fits; the
- * planner's where all need more devices. A plan fits by the needs of its compiled programs: a
- * planner's plan that is larger than predicted is followed by its next one. Devices stand in the
- * order of their names, so that rank r of a hand-written plan runs on the same machine under any
- * order of the nodes' coming.
- */
+ * their memory. If some have few enough ranks but none fits, the answer is HSP_EINFEASIBLE with the
+ * sizes. If all need more devices, the planner makes the plan. A plan fits if the needs of its
+ * compiled programs fit: a planner's plan that is larger than predicted is followed by the
+ * planner's next one. Devices are sorted by name, so that rank r of a hand-written plan runs on the
+ * same machine in whatever order the nodes joined. */
 #ifndef HSP_PLAN_REQUEST_H
 #define HSP_PLAN_REQUEST_H
 #include "daemon/app/plans/job_record.h"

@@ -1,7 +1,7 @@
 /* Holds the state of a running hspmdd, so that the parts of the shell share one struct.
  *
- * Role:      the ground of daemon/app. Each part keeps its own fields here and declares its own
- *            types in its own header; app.c, the roof, opens, steps and closes the whole.
+ * Role:      the base of daemon/app. Each part keeps its own fields here and declares its own types
+ *            in its own header; app.c, which uses all parts, opens, steps and closes the whole.
  * Purity:    shell (libuv, clock, log).
  * Threads:   the loop thread; the `run` of a task (tasks.h) touches only the data of its task.
  * Ownership: the app owns all it lists; a task owns itself, its `done` frees it.
@@ -123,26 +123,29 @@ struct hsp_app {
 
 hsp_msec hsp_app_now(void); /* monotonic */
 int64_t hsp_app_unix_ms(void);
-/* Numbers of events never come again: each generation begins above this number, and above all that
- * the one before it could have given. 2^40 of them are a million a second for twelve days. */
+/* Returns the number above which the numbers of events of this generation begin. It is above all
+ * numbers that the generation before could have given, so no number comes twice: 2^40 numbers are a
+ * million a second for twelve days. */
 uint64_t hsp_app_events_begin(const struct hsp_app *a);
-/* Fills @ret with @n random bytes of the kernel. False: there are none, which is logged. */
+/* Fills @ret with @n random bytes of the kernel. Returns false, and logs it, if there are none. */
 bool hsp_app_random(struct hsp_app *a, void *ret, size_t n);
 
-/* The core's clock: monotonic, and standing while the state cannot be written, since an answer that
- * would run out meanwhile could not leave. */
+/* Returns the time of the core's clock. It is monotonic, and stops while the state cannot be
+ * written, since the answer to a request that timed out meanwhile could not be sent. */
 hsp_msec hsp_app_core_now(const struct hsp_app *a);
-/* When the monotonic clock shows what the core's clock will show; UINT64_MAX: never, or it stands.
- */
+/* Returns the time of the monotonic clock at which the core's clock will show @at; UINT64_MAX if
+ * @at is never, or if the core's clock is stopped. */
 hsp_msec hsp_app_core_due(const struct hsp_app *a, hsp_msec at);
 
-/* Pages of the store are damaged, as @why says: the log tells it once, status and /healthz
- * until a restart. */
+/* Reports that pages of the store are damaged, as @why says. The log gets one line; status and
+ * /healthz show @why until a restart. */
 void hsp_app_damaged(struct hsp_app *a, const char *why);
-/* An error after which memory and disk may differ: the process ends and the next start reloads. */
+/* Called after an error by which memory and disk may differ: the process ends, and the next start
+ * reads the store again. */
 void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err);
 
-/* Arms the timer `retry`, whose callback app.c has set: the disk is tried again in a second. */
+/* Arms the timer `retry`, so that its callback, which app.c has set, tries the disk again in a
+ * second. */
 void hsp_app_retry_later(struct hsp_app *a);
 
 /* Gives the posted events to the core. Called in each libuv callback in which an event may have

@@ -192,7 +192,7 @@ bool hsp_app_job_told(struct hsp_app_job *j, const struct hsp_job *core, uint64_
 
 /* ---- at the start ---- */
 
-/* From now on the job is one whose files are not here, for the reason that is in @err. */
+/* Lists the job as unreadable, for the reason that is in @err. */
 static enum hsp_status set_aside(struct hsp_app *a, uint32_t id, const char *key,
                                  struct hsp_err *err)
 {
@@ -325,7 +325,8 @@ struct look_back {
     enum hsp_status status;
 };
 
-/* On an error there is no loss until the next step is told. */
+/* Reads the newest steps of the job from the store. After an error there is no loss to show until
+ * the next step is reported. */
 static void run_look_back(struct hsp_app_task *w)
 {
     struct look_back *l = (struct look_back *)w;

@@ -2,9 +2,9 @@
  *
  * Role:      the core knows the resources of a job; this table has its texts: the record, the kept
  *            plans and the texts of status. Rows in the store: app/job/ID and app/plan/ID/NUMBER.
- * Purity:    pure, but for hsp_app_job_look_back and hsp_app_jobs_recall, which read the store; the
- *            latter writes to the log.
- * Ownership: the app's; a record is counted.
+ * Purity:    pure, except hsp_app_job_look_back and hsp_app_jobs_recall, which read the store;
+ *            hsp_app_jobs_recall also writes to the log.
+ * Ownership: the app owns the table; records of jobs and plans are reference-counted.
  * Bounds:    HSP_MAX_JOBS + 1 jobs, HSP_APP_EPOCHS lines of epochs for each.
  */
 #ifndef HSP_JOB_TABLE_H
@@ -60,10 +60,11 @@ struct hsp_app_job *hsp_app_job_find(struct hsp_app *a, uint32_t id);
 /* Takes over the caller's reference. NULL: no memory. */
 struct hsp_app_job *hsp_app_job_add(struct hsp_app *a, uint32_t id, struct hsp_job_rec *rec);
 void hsp_app_job_remove(struct hsp_app *a, uint32_t id);
-/* Why the rows of a job cannot be read, naming the row; NULL: they can, or there is no such job. */
+/* Returns the reason why the rows of a job cannot be read, with the name of the row. Returns NULL
+ * if they can be read, or if there is no such job. */
 const char *hsp_app_job_fault(const struct hsp_app *a, uint32_t id);
-/* The newest step of @core that is known, for people: after a start of hspmdd the core hears of it
- * with the next vote, and it is on record before. */
+/* Returns the newest step of @core that is known, to show to people. After a start of hspmdd the
+ * core learns the step with the next vote; the table has read it from the store before that. */
 uint64_t hsp_app_job_step(struct hsp_app *a, const struct hsp_job *core);
 /* "": unknown. */
 const char *hsp_app_job_name(struct hsp_app *a, uint32_t id);
@@ -76,27 +77,29 @@ void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);
 /* The oldest line goes when there are HSP_APP_EPOCHS. */
 void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l);
 
-/* Notes the report of @epoch on a step, if that is of the history of @core: whether its loss is
- * finite, and the norm of its gradient. True: the step is newer than all reported before. */
+/* Takes the report of @epoch on step @s, unless the job's history has dropped that step of that
+ * epoch. Notes whether the loss is finite, and the norm of the gradient. Returns true if the step
+ * is newer than all reported before. */
 bool hsp_app_job_told(struct hsp_app_job *j, const struct hsp_job *core, uint64_t epoch,
                       const struct hsp_m_step *s);
-/* The newest step of the history of @core of which the metrics are known; NULL: none yet, also
- * where all that are known were given up (daemon/cluster/ckpt_cuts.h). @j NULL is fine. */
+/* Returns the newest step of the history of @core whose metrics are known. Returns NULL if there is
+ * none, or if the job has given up all steps that are known (daemon/cluster/ckpt_cuts.h). @j may be
+ * NULL. */
 const struct hsp_m_step *hsp_app_job_newest(const struct hsp_app_job *j,
                                             const struct hsp_job *core);
-/* Whether no loss of that history from *ret_from on is finite. */
+/* Returns true if no loss of the history of @core from step *ret_from on is finite. */
 bool hsp_app_job_diverges(const struct hsp_app_job *j, const struct hsp_job *core,
                           uint64_t *ret_from);
 
-/* Where the newest step that is known was given up: reads the newest that counts from the store, on
- * a pool thread, once for each begin of the job. */
+/* If the job has given up the newest step that is known, reads the newest step that still counts
+ * from the store, on a pool thread, once for each begin of the job. */
 void hsp_app_job_look_back(struct hsp_app *a, struct hsp_app_job *j, const struct hsp_job *core);
 
-/* Reads the rows of this table among the stored ones. A job of which one row cannot be read is only
- * known as such. HSP_ENOMEM. */
+/* Reads this table's rows among the rows of the store. If some row of a job cannot be read, the job
+ * is not loaded: it is listed as unreadable, with the reason (hsp_app_job_fault). HSP_ENOMEM. */
 enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows, uint32_t n,
                                   struct hsp_err *err);
-/* Reads back the feed and the metrics of jobs that were there before. */
+/* Reads the lines of epochs and the metrics of the jobs of an earlier start back from the store. */
 void hsp_app_jobs_recall(struct hsp_app *a);
 void hsp_app_jobs_free(struct hsp_app *a);
 

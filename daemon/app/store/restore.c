@@ -52,9 +52,9 @@ static bool is_taken(const char *front)
     return taken;
 }
 
-/* Gives the old store its second name: the time, a number where two were replaced in a second,
- * and the kind. Only one that is worth to be put back again has the name that
- * hsp_restore_replaced looks for. */
+/* Gives the old store a second name from the time, a number (if two stores were replaced in one
+ * second) and the kind. hsp_restore_replaced looks only for the name of the kind that is worth
+ * restoring again. */
 static enum hsp_status keep_old(const char *dir, struct names *n, struct hsp_err *err)
 {
     char end[80], front[PATH_MAX];
@@ -140,7 +140,7 @@ static enum hsp_status copy(const char *from, const char *to, struct hsp_err *er
     return st;
 }
 
-/* With its journal, which has the last writes of an hspmdd that was killed. */
+/* Copies a store with its journal, which has the last writes of an hspmdd that was killed. */
 static enum hsp_status copy_store(const char *file, const char *to, struct hsp_err *err)
 {
     char from_wal[PATH_MAX], to_wal[PATH_MAX];
@@ -180,8 +180,9 @@ static uint64_t later(uint64_t a, uint64_t b)
     return hsp_generation_number(a) > hsp_generation_number(b) ? a : b;
 }
 
-/* "" where all rows of @s are as they were written, and it has gone on after @f, the copy @by: it
- * is of a later generation, or has later events. */
+/* Returns the kind of the store that is replaced. It is "" if all rows of @s are as they were
+ * written, and @s has gone on after @f, the copy @by: it is of a later generation, or has later
+ * events. */
 static const char *kind_of(struct hsp_store *s, const struct found *there, const struct found *f,
                            struct hsp_store *by)
 {
@@ -195,8 +196,8 @@ static const char *kind_of(struct hsp_store *s, const struct found *there, const
     return on && hsp_store_load(s, NULL, NULL, &why) == HSP_OK ? "" : OTHER;
 }
 
-/* The generation of the store that is there, or the later one that it was put back over, if it is
- * of the same cluster and can be read; its journal is empty then. */
+/* Returns the generation of the store in place, or the later generation over which that store was
+ * restored, if the store is of the same cluster and can be read. Its journal is empty then. */
 static uint64_t generation_there(const char *path, const struct found *f, struct hsp_store *by,
                                  const char **ret_kind)
 {
@@ -244,7 +245,7 @@ static enum hsp_status prepare(struct names *n, struct hsp_store_damage *ret, st
     return st == HSP_OK ? hsp_store_all_in_file(n->new, err) : st;
 }
 
-/* A journal that is left there belongs to the old store, and would be read into the new one. */
+/* Moves the journal away with the old store: if it stayed, it would be read into the new store. */
 static enum hsp_status move_journal(const struct names *n, const char *end, struct hsp_err *err)
 {
     char from[PATH_MAX], to[PATH_MAX];
@@ -279,7 +280,8 @@ enum hsp_status hsp_restore_rebuilt(const char *dir, char ret_kept[PATH_MAX], st
     return st;
 }
 
-/* Whether the regular file @file begins as no store does. Its other faults are told later. */
+/* Returns true if the regular file @file does not begin like a store. Other faults are reported
+ * later. */
 static bool is_foreign(const char *file)
 {
     static const char head[16] = "SQLite format 3";
@@ -314,7 +316,7 @@ static enum hsp_status check_source(const char *file, const struct names *n, str
     return HSP_OK;
 }
 
-/* Files that root has made belong to the user of the folder: hspmdd runs as that one. */
+/* Gives files that root has made to the owner of the folder, since hspmdd runs as that user. */
 static enum hsp_status give(const char *dir, const struct names *n, struct hsp_err *err)
 {
     char lock[PATH_MAX];
@@ -353,7 +355,7 @@ static bool is_replaced(const char *name, bool *ret_plain)
     return *ret_plain || (end > numbers && strcmp(end, OTHER) == 0);
 }
 
-/* Both are stores of one cluster; @file, of generation *@ret, is only read. */
+/* Returns true if both are stores of one cluster. @file, of generation *@ret, is only read. */
 static bool same_cluster(const char *file, struct hsp_store *of, uint32_t *ret)
 {
     struct found a = {false}, b = {false};

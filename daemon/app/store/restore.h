@@ -9,7 +9,8 @@
  *          (HSP_RESTORED_ROW of daemon/cluster/row_read.h), so that the core begins a generation
  *          after both, also when this process ends before the core has read it. A store that is
  *          put back over one that was never opened comes after the one before that, too.
- * Crash:   before the names are exchanged the old store is in place, after that the new one.
+ * Crash:   the new store takes the place of the old one by one rename. A crash before this rename
+ *          leaves the old store in place, a crash after it the new one.
  */
 #ifndef HSP_RESTORE_H
 #define HSP_RESTORE_H
@@ -27,21 +28,23 @@
  * that has ended, with its journal beside it. HSP_ENOENT, HSP_EPERM, HSP_ENOSPC, HSP_EIO;
  * HSP_EDIGEST: damaged; HSP_EPARSE: no store of a cluster; HSP_EINVAL: @file is a file of @dir.
  * After an error the store that was there is in place, with all its rows: its journal may have been
- * moved into it. Files made by root belong to the owner of @dir. *ret: the lines of @file that the
- * new store lacks: a damaged line of events or metrics keeps no cluster from coming back. */
+ * moved into it. Files made by root belong to the owner of @dir. *ret has the number of lines of
+ * @file that the new store lacks: damaged lines of events or metrics are left out, and do not keep
+ * a cluster from being restored. */
 enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_store_damage *ret,
                             struct hsp_err *err);
 /* Removes the copy that a killed restore has left in @dir, a state folder that is locked by this
  * process: .restore-copy.db with its journal, and only regular files. */
 void hsp_restore_tidy(const char *dir);
-/* Puts HSP_RESTORE_COPY, which rebuild.c has made of the damaged store in @dir, in its place;
- * *ret_kept: where that one stays, state.db.replaced-SECONDS.N-damaged. Errors of
- * hsp_store_file_error. */
+/* Puts HSP_RESTORE_COPY, which rebuild.c has made of the damaged store in @dir, in the place of
+ * that store. *ret_kept is the path at which the damaged store stays,
+ * state.db.replaced-SECONDS.N-damaged. Errors of hsp_store_file_error. */
 enum hsp_status hsp_restore_rebuilt(const char *dir, char ret_kept[PATH_MAX], struct hsp_err *err);
-/* The path of the store in @dir that was replaced last, state.db.replaced-SECONDS.N, and the number
- * of its generation. False: there is none, or it was not newer than the one that took its place, or
- * it is not of the cluster of @there, or its path does not fit. An earlier one is not looked at:
- * with that, all that has happened since would be lost. */
+/* Gets the path of the store in @dir that was replaced last, state.db.replaced-SECONDS.N, and the
+ * number of its generation. Returns false if there is none, if it was not newer than the store that
+ * took its place, if it is not of the cluster of @there, or if its path does not fit. Stores that
+ * were replaced earlier are not considered: going back to one would lose all that happened after
+ * it. */
 bool hsp_restore_replaced(const char *dir, struct hsp_store *there, char *ret, size_t size,
                           uint32_t *ret_generation);
 

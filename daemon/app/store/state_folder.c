@@ -42,7 +42,8 @@ static enum hsp_status io_error(const char *dir, struct hsp_err *err)
                        dir);
 }
 
-/* A file of that name with anything in it: a process may have ended before it wrote. */
+/* Returns true if the folder has a store: a file of that name that is not empty. An empty file may
+ * be left by a process that ended before it wrote. */
 static bool has_store(const char *dir)
 {
     char path[PATH_MAX];
@@ -83,7 +84,7 @@ static size_t bare_length(const char *s, size_t n)
     return n;
 }
 
-/* @service is a list with colons: the folders of one unit. */
+/* Returns true if @dir is in @service, the folders of one systemd unit, separated by colons. */
 static bool is_given(const char *dir, const char *service)
 {
     size_t n = bare_length(dir, strlen(dir));
@@ -98,8 +99,8 @@ static bool is_given(const char *dir, const char *service)
 }
 
 /* Refuses root in the folder of another user: an hspmdd of that user could not read the files that
- * root makes. A store that root has made says that there is none: an image, or a folder that is
- * mounted, may have any owner. */
+ * root makes. If root made the store, there is no such user: in an image or a mounted folder the
+ * folder may have any owner. */
 static enum hsp_status check_owner(const char *dir, struct hsp_err *err)
 {
     char store[PATH_MAX];
@@ -166,7 +167,8 @@ static enum hsp_status lock(const char *dir, int *ret, struct hsp_err *err)
                              dir);
 }
 
-/* @fd: of the store @path. The lock is of the file, under all of its paths. */
+/* Locks the store @path, whose descriptor is @fd. The lock belongs to the file, so it holds under
+ * all of its paths. */
 static enum hsp_status lock_file(const char *dir, const char *path, int fd, struct hsp_err *err)
 {
     struct flock whole = {
@@ -205,7 +207,7 @@ enum hsp_status hsp_state_folder_lock_store(const char *dir, struct hsp_state_fo
     return lock_file(dir, path, f->store_fd, err);
 }
 
-/* The folder first: a process that makes a store, or puts one back, locks it. */
+/* Locks the folder, then the store: a process that makes or restores a store locks the folder. */
 static enum hsp_status lock_both(const char *dir, struct hsp_state_folder *f, struct hsp_err *err)
 {
     enum hsp_status st = lock(dir, &f->lock_fd, err);

@@ -32,11 +32,12 @@ struct hsp_state_folder {
  * reason and the remedy. */
 enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *service,
                                       struct hsp_state_folder *ret, struct hsp_err *err);
-/* The same for a folder into which a store is put back: it may have none, and nothing is made. */
+/* Locks a folder into which a store is to be restored: the folder may have no store, and nothing is
+ * made. */
 enum hsp_status hsp_state_folder_lock(const char *dir, struct hsp_state_folder *ret,
                                       struct hsp_err *err);
-/* Locks the store that was made in the folder since; one that was there is locked already.
- * HSP_EEXIST, HSP_EPERM, HSP_EIO. */
+/* Locks a store that was made or replaced in the folder after hsp_state_folder_open or _lock. (A
+ * store that these calls find is locked by them.) HSP_EEXIST, HSP_EPERM, HSP_EIO. */
 enum hsp_status hsp_state_folder_lock_store(const char *dir, struct hsp_state_folder *f,
                                             struct hsp_err *err);
 /* Decides whether the store that is open, @mine of fstat, is the file at its path: @at of stat,
@@ -45,12 +46,12 @@ enum hsp_status hsp_state_folder_lock_store(const char *dir, struct hsp_state_fo
  * behind the path. Pure. */
 enum hsp_status hsp_store_in_place(const struct stat *mine, int no, const struct stat *at,
                                    struct hsp_err *err);
-/* Looks whether the store of @f is still state.db in @dir. Opens nothing: to close it would drop
- * SQLite's locks. */
+/* Checks whether the store of @f is still state.db in @dir. It opens no file, since closing that
+ * file would drop SQLite's locks. */
 enum hsp_status hsp_state_folder_check(const char *dir, const struct hsp_state_folder *f,
                                        struct hsp_err *err);
-/* The kernel drops the locks, and those of SQLite on the same file with them: the store is
- * closed before. */
+/* Closes the files, so that the kernel drops the locks. It drops SQLite's locks on the same file
+ * too, so the store must be closed before. */
 void hsp_state_folder_close(struct hsp_state_folder *f);
 
 #endif

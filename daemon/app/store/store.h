@@ -38,18 +38,18 @@ struct hsp_store_event {
 enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct hsp_err *err);
 struct hsp_store *hsp_store_close(struct hsp_store *s); /* NULL is fine; returns NULL */
 
-/* All rows or none, and with them the metrics of the jobs @gone are forgotten; on disk when it
- * returns. HSP_EIO, HSP_ENOSPC. */
+/* Writes all rows or none, and deletes the metrics of the jobs @gone in the same transaction. All
+ * is on disk when it returns. HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
                                 const uint32_t *gone, size_t n_gone, struct hsp_err *err);
-/* Every row in the order of the keys; stops when the callback fails and returns its status. @fn
- * NULL: the rows are only compared with their sums. HSP_EDIGEST: a row differs from the written
- * one, or is missing; HSP_EIO. */
+/* Calls @fn for every row in the order of the keys; stops if @fn fails, and returns its status.
+ * With @fn NULL the rows are only compared with their sums. HSP_EDIGEST: a row differs from the
+ * written one, or is missing; HSP_EIO. */
 typedef enum hsp_status hsp_store_row_fn(void *arg, const char *key, const void *value, size_t len);
 enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *arg,
                                struct hsp_err *err);
 
-/* The row @key alone, none when it is not there. Errors as above. */
+/* Calls @fn for the row @key alone; not at all if there is none. Errors as above. */
 enum hsp_status hsp_store_get(struct hsp_store *s, const char *key, hsp_store_row_fn *fn, void *arg,
                               struct hsp_err *err);
 
@@ -60,9 +60,10 @@ struct hsp_store_damage { /* rows that differ from the written ones */
 #define HSP_DAMAGE_TEXT 120
 void hsp_store_damage_text(const struct hsp_store_damage *d, char ret[HSP_DAMAGE_TEXT]);
 
-/* Deletes the damaged events and metrics: nobody shall believe them, and they are not worth a
- * store, which is there for its other rows. Reads all of them, by the thousand; other calls go on
- * between these. HSP_EIO, HSP_ENOSPC: some may be left. */
+/* Deletes the damaged events and metrics, so that nobody reads wrong lines. The store stays in use,
+ * since its other rows matter more than these lines. The function reads all events and metrics, a
+ * thousand at a time; other calls go on in between. HSP_EIO, HSP_ENOSPC: some damaged lines may be
+ * left. */
 enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *ret,
                                 struct hsp_err *err);
 /* Reads every page: a tenth of a second for 100,000 events and as many metrics. HSP_EDIGEST: lines
@@ -73,10 +74,10 @@ enum hsp_status hsp_store_pages(struct hsp_store *s, struct hsp_err *err);
  * HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_store_damage *ret,
                                  struct hsp_err *err);
-/* Writes a copy of all of it to @path, mode 0600, replacing a present file, and syncs it. Other
- * calls go on meanwhile; their rows are in the copy or not, each commit whole. The copy is
- * verified: HSP_EDIGEST. HSP_EIO, HSP_EPERM, HSP_ENOSPC, HSP_ENOMEM. After an error nothing is left
- * at @path. */
+/* Writes a copy of the whole store to @path, mode 0600, replacing a present file, and syncs it.
+ * Other calls go on meanwhile: each of their commits is wholly in the copy, or not at all. The copy
+ * is verified: HSP_EDIGEST. Also HSP_EIO, HSP_EPERM, HSP_ENOSPC, HSP_ENOMEM. After an error nothing
+ * is left at @path. */
 enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path,
                                  struct hsp_store_damage *ret, struct hsp_err *err);
 
@@ -86,16 +87,18 @@ struct hsp_store_metric {
     const char *json;
 };
 
-/* Appends events (ascending) and puts metrics in one transaction. Of a step the first line of the
- * newest epoch stays: a step that is run again replaces its line, a line said again does not. */
+/* Appends events (ascending) and puts metrics in one transaction. For each step the store keeps the
+ * first line of the newest epoch: if a later epoch runs the step again, its line replaces the old
+ * one; if the same epoch reports the step again, the second line is dropped. */
 enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_event *e, size_t n,
                                    const struct hsp_store_metric *m, size_t n_metrics,
                                    struct hsp_err *err);
 /* Highest sequence number, 0 when empty. */
 uint64_t hsp_store_events_last(struct hsp_store *s);
 
-/* Lines in ascending order, at most @limit: events with seq > @since (of @job unless 0), metrics of
- * @job with step >= @since. Damaged ones are left out. @epoch: of metrics, else 0. */
+/* Calls @fn for at most @limit lines, in ascending order: hsp_store_events for events with a number
+ * above @since (of @job, or of all if @job is 0), hsp_store_metrics for metrics of @job from step
+ * @since on. Damaged lines are left out. @epoch is 0 for events. */
 typedef void hsp_store_line_fn(void *arg, uint64_t number, uint64_t epoch, const char *json);
 enum hsp_status hsp_store_events(struct hsp_store *s, uint32_t job, uint64_t since, uint32_t limit,
                                  hsp_store_line_fn *fn, void *arg, struct hsp_err *err);

@@ -22,7 +22,7 @@
 #include "proto/program/pool.h"
 #include "proto/program/program_check.h"
 
-/* Where the stream of @s sits in the lists of training and validation samples. */
+/* Binds the place of the pipeline of @s in the lists of training and validation samples. */
 static void bind_stream(const struct hsp_compiler *c, const struct hsp_stagecode *s,
                         struct hsp_stream_bind *ret)
 {
@@ -56,7 +56,8 @@ struct making {
     struct hsp_clocks clocks;
 };
 
-/* Parameters that are stored cut are gathered, and summed, in meetings of their own. */
+/* Returns true if the plan lets sums of gradients begin in the last backward. With zero 3 they do
+ * not: its parameters are gathered, and their gradients summed, in a rendezvous for each layer. */
 static bool sums_begin_early(const struct hsp_compiler *c)
 {
     return c->p->bucket_bytes > 0 && c->p->zero != HSP_ZERO_PARAMETERS;
@@ -95,7 +96,7 @@ static bool copy_order(const struct hsp_stagecode *s, const struct hsp_program *
     return false;
 }
 
-/* Slots, memory and queues follow from the order of the stage's units. */
+/* Assigns slots, memory and queues, which follow from the order of the stage's units. */
 static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_stagecode *s,
                                      const struct making *all, struct hsp_program *p,
                                      struct hsp_err *err)
@@ -127,7 +128,7 @@ static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_st
     return rc;
 }
 
-/* Makes the program of @rank; those of smaller ranks are made. */
+/* Makes the program of @rank; the programs of smaller ranks must be made already. */
 static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
                                     struct hsp_digest plan_digest, const struct making *all,
                                     struct hsp_err *err)
@@ -156,7 +157,7 @@ static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
     return rc;
 }
 
-/* Whether two members have the same order and the same buckets. */
+/* Returns true if two members have the same order and the same buckets. */
 static bool same_order(const struct hsp_binding *a, const struct hsp_binding *b)
 {
     bool same = a->train.e[HSP_QUEUE_COMPUTE] == b->train.e[HSP_QUEUE_COMPUTE] &&
@@ -167,7 +168,7 @@ static bool same_order(const struct hsp_binding *a, const struct hsp_binding *b)
     return same;
 }
 
-/* The schedules with early sums, of all ranks or of none. */
+/* Makes the schedules with early sums, for all ranks or for none. */
 static enum hsp_status make_early(struct hsp_compiler *c, struct hsp_program *p, uint32_t n,
                                   struct hsp_err *err)
 {
@@ -247,7 +248,8 @@ static enum hsp_status compile_one(const struct hsp_pool_view *v, struct work *w
     return rc;
 }
 
-/* The programs of the plans for shorter sequences behind those of the longest, which are in @f. */
+/* Compiles a pool's plans for shorter sequences, and adds their programs after those of the plan
+ * for the longest, which are in @f. */
 static enum hsp_status compile_shorter(const struct hsp_graph *g, const struct hsp_plan *p,
                                        const struct hsp_train_spec *t, struct work *w,
                                        struct hsp_program_file *f, struct hsp_plan *total,
@@ -274,7 +276,7 @@ static enum hsp_status compile_shorter(const struct hsp_graph *g, const struct h
     return HSP_OK;
 }
 
-/* All bindings of a pool name the pool; its programs fit each other. */
+/* Notes the pool in all of its bindings, and checks that its programs fit each other. */
 static enum hsp_status seal_pool(struct hsp_program_file *f, const struct hsp_plan *total,
                                  struct hsp_err *err)
 {

@@ -32,7 +32,8 @@ static bool is_alias(const struct hsp_member_code *x, uint32_t value)
     return v->is_alias != NULL && v->is_alias[x->member];
 }
 
-/* Drops operands this member does not have. False: it does not run the step. */
+/* Drops the operands of instruction @st that this member does not have. Returns false if the member
+ * does not run the instruction at all. */
 static bool trim(const struct hsp_member_code *x, struct hsp_step *st)
 {
     if (st->only != HSP_NONE && st->only != x->member) {
@@ -57,8 +58,8 @@ static bool trim(const struct hsp_member_code *x, struct hsp_step *st)
 
 enum run { RUN_NOT, RUN_STEP, RUN_PASS };
 
-/* The work of this member for step @from, in *ret; RUN_PASS: only passes its first operands on.
- */
+/* Writes the work of this member for instruction @from to *ret. RUN_PASS: the member only passes
+ * the first operands on. */
 static enum run run_step(const struct hsp_member_code *x, const struct hsp_step *from,
                          struct hsp_step *ret)
 {
@@ -85,7 +86,7 @@ static bool has_segment(const struct hsp_compiler *c, const struct hsp_stagecode
     return false;
 }
 
-/* Of dim @d of a tensor; false: that is the running micro-batch. */
+/* Makes the key of dim @d of a tensor. Returns false if the dim is the running micro-batch. */
 static bool length_key(const struct hsp_value *v, uint8_t d, struct sym_key *ret)
 {
     *ret = (struct sym_key){.extent = d == 0 && v->batch_fixed ? FIXED_BATCH : v->at.extent[d],
@@ -95,7 +96,7 @@ static bool length_key(const struct hsp_value *v, uint8_t d, struct sym_key *ret
     return d > 0 || !v->batch_dim0;
 }
 
-/* Of origin @k of @st; false: there is none, or it is 0. */
+/* Makes the key of origin @k of @st. Returns false if there is none, or if it is 0. */
 static bool origin_key(const struct hsp_stagecode *s, const struct hsp_step *st, int k,
                        struct sym_key *ret)
 {
@@ -236,7 +237,8 @@ static enum hsp_status add_origins(struct maker *m, const struct hsp_step *st, s
     return rc;
 }
 
-/* An attribute that is an extent is no part of the template: another model size, the same code. */
+/* Makes an attribute that is an extent a symbol, so that the template is the same for another size
+ * of the model. */
 static enum hsp_status add_unit(struct maker *m, const struct hsp_step *st, struct hsp_instr *i)
 {
     if (st->kind != HSP_I_OP || st->at.i[0] == 0) {
@@ -248,8 +250,8 @@ static enum hsp_status add_unit(struct maker *m, const struct hsp_step *st, stru
     return get_symbol(m, m->s->value[st->out[0]].name, key, from, &i->unit_sym);
 }
 
-/* The results are the tensors of the first operands, under the name of the results and for as long
- * as they are needed. */
+/* Makes the tensors of the first operands the results of the step: they get the names of the
+ * results, and live as long as the results are needed. */
 static enum hsp_status pass_on(struct maker *m, const struct hsp_step *st)
 {
     for (uint8_t k = 0; k < st->n_out; k++) {
@@ -436,7 +438,7 @@ static void print_value(const struct hsp_value *v, uint32_t alias, struct hsp_ha
     hsp_hasher_update(h, v->name, strlen(v->name) + 1);
 }
 
-/* The number of a value; at its first use it is printed. */
+/* Returns the number of a value, and prints the value at its first use. */
 static uint32_t number_of(struct hsp_member_code *x, uint32_t value, struct hsp_hasher *h)
 {
     if (x->number[value] == HSP_NONE) {

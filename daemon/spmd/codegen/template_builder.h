@@ -1,13 +1,14 @@
 /* Builds program templates from the steps that a member runs of its stage's code.
  *
- * An hsp_mould is a template together with its origin: for each tensor and symbol the value that a
- * binding takes its numbers from. Its key is a hash of everything the template builder reads: the
- * steps that the member runs, names and classes of their values, names of cuts, global extents,
- * begin and end of meetings. Ranks, shares, lengths of parts, moves and channels are not read, so a
- * switch that changes only these needs no new templates, and members of a stage share one.
+ * A traced template is a template together with its origin: for each tensor and symbol the value
+ * from which a binding takes its numbers. Its key is a hash of everything that the template builder
+ * reads: the steps that the member runs, names and classes of their values, names of cuts, global
+ * extents, begin and end of each rendezvous. Ranks, shares, lengths of parts, moves and channels
+ * are not read, so a switch that changes only these needs no new templates, and members of a stage
+ * share one.
  *
  * Purity:    pure.
- * Ownership: moulds of a compile live in its arena. */
+ * Ownership: traced templates of a compile live in its arena. */
 #ifndef HSP_TEMPLATE_BUILDER_H
 #define HSP_TEMPLATE_BUILDER_H
 #include "daemon/spmd/codegen/template_cache.h"
@@ -60,8 +61,8 @@ enum hsp_status hsp_member_code_read(const struct hsp_compiler *c, const struct 
                                      struct hsp_err *err);
 void hsp_member_code_fini(struct hsp_member_code *code); /* also of a zeroed one */
 
-/* Builds the mould of @code in the compiler's arena, without a look at kept ones. HSP_ELIMIT,
- * HSP_ENOMEM. */
+/* Builds the traced template of @code in the compiler's arena, without looking for a kept one.
+ * HSP_ELIMIT, HSP_ENOMEM. */
 enum hsp_status hsp_mould_make(const struct hsp_compiler *c, const struct hsp_member_code *code,
                                struct hsp_mould *ret, struct hsp_err *err);
 

@@ -1,5 +1,5 @@
-/* Keeps the program templates of a job's last two compiles, so that a switch builds only changed
- * ones.
+/* Keeps the program templates of a job's last two compiles, so that a switch builds only the
+ * templates that it changes.
  *
  * Purity:    pure.
  * Threads:   an hsp_templates belongs to one compile at a time.
@@ -26,10 +26,11 @@ struct hsp_template_count {
 };
 /* Counts of the last compile that succeeded. */
 struct hsp_template_count hsp_templates_count(const struct hsp_templates *k);
-/* Keeps @m in place of the moulds of the compile before last. Without memory all stays as it is. */
+/* Keeps the traced templates @m, and drops those of the compile before last. Without memory nothing
+ * changes. */
 void hsp_templates_renew(struct hsp_templates *k, const struct hsp_moulds *m);
-/* The mould of @code: of this compile, else a copy of a kept one, else a new one. *ret is valid
- * until the next call. Errors of hsp_mould_make. */
+/* Gets the traced template of @code: one of this compile, else a copy of a kept one, else a new
+ * one. *ret is valid until the next call. Errors of hsp_mould_make. */
 enum hsp_status hsp_mould_get(struct hsp_compiler *c, const struct hsp_member_code *code,
                               const struct hsp_mould **ret, struct hsp_err *err);
 

@@ -1,8 +1,9 @@
-/* Represents the slots of a parameter's home (home_slots.h) as values of a stage, for Pre and Post
- * alike.
+/* Makes the values of a stage for the stored shards of a parameter, for Pre (before the passes) and
+ * for Post (after them). A rank may store several boxes of a parameter; home_slots.h gives each box
+ * of a rank a slot.
  *
- * State tensors and gradients of one stage are lists: a value for each slot of which a member has a
- * box, linked by hsp_value.next.
+ * The state tensors and the gradients of a parameter are lists, linked by hsp_value.next: one value
+ * for each slot in which some member of the stage has a box.
  *
  * Role:      used by lower_prologue.c (Pre), lower_epilogue.c (Post) and zero3.c.
  * Purity:    pure.
@@ -33,16 +34,16 @@ uint32_t hsp_slot_source(const struct hsp_stagecode *s, uint32_t param, uint32_t
 enum hsp_status hsp_slot_cover(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
                                struct hsp_cover *ret, struct hsp_err *err);
 
-/* The value in which the stage uses @param; HSP_NONE: it does not. */
+/* Returns the value in which the stage uses @param; HSP_NONE if the stage does not use it. */
 uint32_t hsp_param_use_value(const struct hsp_compiler *c, const struct hsp_stagecode *s,
                              uint32_t param);
 /* Adds the boxes of @value that members hold apart from their state; nothing for HSP_NONE. */
 enum hsp_status hsp_param_cover(const struct hsp_stagecode *s, uint32_t value,
                                 struct hsp_cover *ret, struct hsp_err *err);
-/* A RESHARD step at the end of @part, if the stage has one of the two values. */
+/* Adds a RESHARD step at the end of @part, if the stage has one of the two values. */
 enum hsp_status hsp_param_steps(struct hsp_stagecode *s, uint32_t part, uint32_t reshard,
                                 uint32_t in, uint32_t out, struct hsp_err *err);
-/* The same, as part of meeting @meets (struct hsp_step). */
+/* Adds the same step as a part of rendezvous @meets (struct hsp_step). */
 enum hsp_status hsp_param_meet(struct hsp_stagecode *s, uint32_t part, uint32_t meets,
                                uint32_t reshard, uint32_t in, uint32_t out, struct hsp_err *err);
 

@@ -1,4 +1,4 @@
-/* Chooses the places at which partial sums are completed: of the legal places the cheapest.
+/* Chooses the cheapest legal places at which partial sums are completed.
  *
  * An op that is linear in the sums its members hold may take a sum on: its result is a sum then,
  * and is completed later. Or the sum is completed before the op, once for all readers. The cheaper
@@ -18,8 +18,8 @@
  * ops may take sums on, with every sum taken as far as it can go; completing a sum earlier never
  * lets another go farther.
  *
- * Role:      lower_stream.c asks once per stream, before it lowers. tensor_versions.c emits the
- *            collective that completes a sum.
+ * Role:      lower_stream.c calls hsp_sums_place once for each pipeline, before it lowers the
+ *            pipeline. tensor_versions.c emits the collective that completes a sum.
  * Purity:    pure. */
 #ifndef HSP_PLACE_REDUCTIONS_H
 #define HSP_PLACE_REDUCTIONS_H

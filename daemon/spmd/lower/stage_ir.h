@@ -45,8 +45,9 @@ static inline uint32_t hsp_part_chunk(uint32_t part)
     return part / HSP_N_PARTS;
 }
 
-/* Names of cuts (hsp_layout.cut): a parameter's use is cut as tp_family + 1; the boxes of homes and
- * owned parts have names of their own, so that their extents become symbols of their own. */
+/* Each cut of a layout has a number as its name (hsp_layout.cut); cuts of one name share their
+ * symbols. A use of a parameter is cut under the name tp_family + 1. Boxes of homes and owned parts
+ * have other names, given below, so that their extents become symbols of their own. */
 #define HSP_CUT_HOME       0x80000000u
 #define HSP_CUT_HOME_SHIFT 24 /* of the slot, below it parameter and dim */
 #define HSP_CUT_OWNED      0xC0000000u
@@ -115,8 +116,8 @@ struct hsp_reshard {
     const char *method; /* its name; NULL unless the compiler explains */
 };
 
-/* A place where a stage gathers parameters, or adds up gradients, with the help of other streams
- * (zero3_rendezvous.h). */
+/* A rendezvous: a point at which a stage gathers parameters, or adds up gradients, together with
+ * ranks of other pipelines (zero3_rendezvous.h). */
 struct hsp_meeting {
     uint32_t stage;  /* index in hsp_compiler.stage */
     uint32_t part;   /* of its code */
@@ -124,7 +125,7 @@ struct hsp_meeting {
     bool gives;      /* the stage gives gradients away; else it gets parameters, or nothing */
 };
 
-/* For tests: how a node's operands are held instead of as they are found. */
+/* For tests: the layouts that replace those of a node's operands. */
 struct hsp_forced {
     uint8_t gather; /* tiers in which the cut @name is gathered (stage_layout.h) */
     uint32_t name;
@@ -168,32 +169,33 @@ struct hsp_compiler {
 enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode *s,
                                    struct hsp_err *err);
 void hsp_stagecode_fini(struct hsp_stagecode *s);
-/* The @i-th part in program order, @i < n_parts. */
+/* Returns the @i-th part in program order, @i < n_parts. */
 uint32_t hsp_part_nth(const struct hsp_stagecode *s, uint32_t i);
-/* The kind of segment a part becomes. */
+/* Returns the kind of segment that a part becomes. */
 uint8_t hsp_part_segment(const struct hsp_stagecode *s, uint32_t part);
 
 /* Adds a value and returns its number; @v is copied. */
 enum hsp_status hsp_value_add(struct hsp_stagecode *s, const struct hsp_value *v, uint32_t *ret,
                               struct hsp_err *err);
-/* A value that is a version of graph tensor @tensor with layout @at; linked behind the others. */
+/* Adds a value that is a version of graph tensor @tensor with layout @at, at the end of the list of
+ * its versions. */
 enum hsp_status hsp_value_version(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t tensor,
                                   const char *suffix, const struct hsp_layout *at, uint32_t *ret,
                                   struct hsp_err *err);
 /* Inserts @step at index @at of the part (SIZE_MAX: at the end) and marks the values it touches. */
 enum hsp_status hsp_step_add(struct hsp_stagecode *s, uint32_t part, size_t at,
                              const struct hsp_step *step, struct hsp_err *err);
-/* Finds out again which parts touch which values. */
+/* Recomputes for each value the parts whose steps touch it. */
 void hsp_parts_mark(struct hsp_stagecode *s);
-/* An all-empty step of @kind. */
+/* Returns an empty step of @kind. */
 struct hsp_step hsp_step_make(uint8_t kind, uint8_t queue);
 /* Fills in the first two operand dims whose global coordinate the kernel reads, inputs before
  * results. Fails as hsp_op_axes. */
 enum hsp_status hsp_step_origins(const struct hsp_stagecode *s, struct hsp_step *st,
                                  struct hsp_err *err);
-/* The part with the step that writes @value; there is one. */
+/* Returns the part with the step that writes @value; there must be one. */
 uint32_t hsp_part_making(const struct hsp_stagecode *s, uint32_t value);
-/* Index after the step of @part that writes @value; SIZE_MAX if none does. */
+/* Returns the index after the step of @part that writes @value; SIZE_MAX if no step does. */
 size_t hsp_step_after(const struct hsp_stagecode *s, uint32_t part, uint32_t value);
 
 /* Adds the boxes that members hold of @v to @ret: addends named by rank. @skip_alias: members whose
@@ -210,7 +212,7 @@ enum hsp_apart { HSP_APART_NOT, HSP_APART_GROUPS, HSP_APART_MEMBERS };
 enum hsp_status hsp_reshard_values(struct hsp_compiler *c, const struct hsp_stagecode *s,
                                    uint32_t from, uint32_t to, enum hsp_apart apart, uint32_t *ret,
                                    struct hsp_err *err);
-/* The same moves under new channels. */
+/* Copies a Reshard: the same moves under new channels. */
 enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint32_t *ret,
                                   struct hsp_err *err);
 

@@ -1,16 +1,16 @@
-/* Times the exchanges of zero 3 between streams: when a stage gathers parameters or reduces
- * gradients, and when the ranks of other streams take their part.
+/* Computes the times of the exchanges of zero 3 between pipelines: when a stage gathers parameters
+ * or reduces gradients, and when the ranks of other pipelines take part in it.
  *
- * Streams have micro-batches of their own, so ranks of other streams are not at the same place of
- * their orders. Their sends and additions are in pieces of a segment of its own, SERVE. These
- * pieces stand between those of the other segments by the time at which the stage is expected to be
- * there: each unit is as long as it has blocks, twice that backward, and all streams take equally
- * long altogether. Sends never wait; a rank serves all that comes before a place of its own order
- * first, and takes gradients behind the place they were given at. So everything waits only for
- * earlier things on this clock, and no queue waits in a circle, however wrong the clock is about
- * real time.
+ * Each pipeline has its own micro-batches, so ranks of other pipelines are not at the same place of
+ * their orders. Their sends and additions are pieces of a separate segment, SERVE. These pieces are
+ * placed between the pieces of the other segments by a clock of expected times, on which a unit
+ * takes as long as it has blocks, twice that in backward, and all pipelines take equally long in
+ * total. Sends never wait. Before each place of its own order a rank first sends all that is due by
+ * then, and it adds gradients after the time at which they were sent. So every entry waits only for
+ * entries that are earlier on this clock, and no queues wait in a circle, however wrong the clock
+ * is about real time.
  *
- * Role:      zero3.c notes the meetings, device_schedule.c places the pieces of SERVE.
+ * Role:      zero3.c notes each rendezvous, device_schedule.c places the pieces of SERVE.
  * Purity:    pure.
  * Ownership: results in the compiler's arena. */
 #ifndef HSP_ZERO3_RENDEZVOUS_H
@@ -18,7 +18,7 @@
 #include "daemon/spmd/lower/stage_ir.h"
 #include "daemon/spmd/schedule/timeline.h"
 
-/* The timelines of all streams; parts of the length of the whole. */
+/* The timelines of all pipelines; times are fractions of the whole length. */
 struct hsp_clocks {
     const struct hsp_compiler *c;
     struct hsp_timeline *train, *eval; /* [stream]; NULL: there are no meetings */
@@ -42,14 +42,15 @@ struct hsp_agenda {
     const struct hsp_meeting *meeting;
 };
 
-/* HSP_ENOMEM; HSP_EINVAL: an order waits for itself. */
+/* HSP_ENOMEM; HSP_EINVAL: the order of a pipeline waits for itself. */
 enum hsp_status hsp_clocks_make(const struct hsp_compiler *c, struct hsp_clocks *ret,
                                 struct hsp_err *err);
 /* @p: program of a rank of @s with template and @meets (specialize.h). HSP_ENOMEM. */
 enum hsp_status hsp_agenda_make(const struct hsp_clocks *k, const struct hsp_stagecode *s,
                                 const struct hsp_program *p, const uint32_t *meets, bool eval,
                                 struct hsp_agenda *ret, struct hsp_err *err);
-/* The time of meeting @m in the pass @spell, as a part of the stream's length @end_us. */
+/* Returns the time of rendezvous @m in the pass @spell, as a fraction of the pipeline's length
+ * @end_us. */
 double hsp_meeting_at(const struct hsp_meeting *m, const struct hsp_spell *spell, double end_us);
 /* The time at which the pass begins, likewise. */
 double hsp_spell_begins(const struct hsp_spell *spell, double end_us);

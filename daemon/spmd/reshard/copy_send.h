@@ -13,9 +13,11 @@ struct hsp_holder;
 struct hsp_move_task;
 struct hsp_resolver;
 
-/* Microseconds per byte of the link; 0 when links are alike, or within a rank. */
+/* Returns the microseconds per byte of the link between two ranks. Returns 0 if all links are
+ * alike, or within a rank. */
 double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to);
-/* The input that @h sends (hsp_moves.pick): its only one that holds the cell, or HSP_MOVE_SUM. */
+/* Returns the input that @h sends (hsp_moves.pick). If several inputs of the rank hold the cell, it
+ * is the input with the addend of @h; if one does, it is HSP_MOVE_SUM: all that hold the cell. */
 uint8_t hsp_holder_pick(const struct hsp_holder *h);
 /* Drafts a copy of cell @t within @rank. HSP_ENOMEM. */
 enum hsp_status hsp_resolver_copy(struct hsp_resolver *r, const struct hsp_move_task *t,

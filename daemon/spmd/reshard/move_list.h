@@ -15,13 +15,14 @@
 enum hsp_status hsp_drafts_add(struct hsp_drafts *x, const struct hsp_draft_key *key,
                                const struct hsp_box *box, uint32_t root, uint32_t peer,
                                struct hsp_err *err);
-/* The moves of @t in the order of execution: copies, collectives, sends, sends of sums. */
+/* Lists the moves of @t in the order of execution: copies, collectives, sends, and sends
+ * of a sum by the rank that adds it up. */
 enum hsp_status hsp_drafts_finish(struct hsp_drafts *x, const struct hsp_tasks *t,
                                   uint32_t *channel, struct hsp_arena *arena, struct hsp_moves *ret,
                                   struct hsp_err *err);
 void hsp_drafts_fini(struct hsp_drafts *x);
-/* The part of @m that @rank takes part in. @batch_dim0: dim 0 is the micro-batch, never cut; its
- * cells end at HSP_TO_END. */
+/* Makes the part of move @m in which @rank takes part. @batch_dim0: dim 0 is the micro-batch and is
+ * never cut, so its cells end at HSP_TO_END. */
 enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool batch_dim0,
                                struct hsp_arena *arena, struct hsp_reshard_bind *ret,
                                struct hsp_err *err);

@@ -41,7 +41,7 @@ static void join(struct finder *f, uint32_t a, uint32_t b)
     f->up[x > y ? x : y] = x < y ? x : y;
 }
 
-/* Whether some receiver holds addend @addend of the sum @t. */
+/* Returns true if some receiver holds addend @addend of the sum @t. */
 static bool addend_received(const struct finder *f, const struct hsp_move_task *t, uint32_t addend)
 {
     for (uint32_t i = 0; i < t->n_hold; i++) {
@@ -53,7 +53,8 @@ static bool addend_received(const struct finder *f, const struct hsp_move_task *
     return false;
 }
 
-/* All receivers, and of each addend the holders that receive or else the first one. */
+/* Joins all receivers of a sum, and for each addend the holders that receive, or, if there is none,
+ * its first holder. */
 static void join_sum(struct finder *f, const struct hsp_move_task *t)
 {
     const uint32_t *recv = &f->t.recv[t->recv];
@@ -72,8 +73,9 @@ static void join_sum(struct finder *f, const struct hsp_move_task *t)
     }
 }
 
-/* Receivers that hold the cell keep it; the others get it inside of the receivers, or from the
- * holders in turn. */
+/* Joins the ranks between which a cell without a sum moves. If every receiver holds the cell,
+ * nothing moves. If some receivers hold it, it moves among the receivers. If none does, each
+ * receiver gets it from a holder, taken in turn. */
 static void join_plain(struct finder *f, size_t task)
 {
     const struct hsp_move_task *t = &f->t.task[task];
@@ -186,7 +188,7 @@ static struct look look_at(const struct finder *f, const struct hsp_rank_set *ra
     return x;
 }
 
-/* Mask of the dims along which items of @ranks differ. */
+/* Returns the mask of the dims along which items of @ranks differ. */
 static uint32_t cut_dims(const struct hsp_cover *c, const struct hsp_rank_set *ranks)
 {
     const struct hsp_box *first = NULL;
@@ -210,7 +212,7 @@ static bool one_bit(uint32_t mask)
     return mask != 0 && (mask & (mask - 1)) == 0;
 }
 
-/* Whether rank @a of @x has the boxes of rank @b of @y. */
+/* Returns true if rank @a of @x has the boxes of rank @b of @y. */
 static bool same_boxes(const struct hsp_cover *x, uint32_t a, const struct hsp_cover *y, uint32_t b)
 {
     uint32_t i = 0, k = 0;
@@ -248,7 +250,7 @@ static enum hsp_method alone(const struct finder *f, const struct look *x, uint3
     return same_boxes(f->t.src, rank, f->t.dst, rank) ? HSP_METHOD_IDENTITY : HSP_METHOD_SLICE;
 }
 
-/* One rank hands something to another one. */
+/* Returns true if the part is one rank that sends to one other rank. */
 static bool one_pair(const struct look *x)
 {
     struct hsp_rank_set both = hsp_set_and(&x->src, &x->dst);
@@ -272,7 +274,8 @@ static enum hsp_method exchange(const struct finder *f, const struct look *x)
     return HSP_METHOD_BSR;
 }
 
-/* The method that brings sums to other receivers, and other cells to theirs. */
+/* Returns the method by which sums get to receivers that do not add them up, and other cells get to
+ * their receivers. */
 static enum hsp_method then(const struct look *x)
 {
     bool among = hsp_set_inside(&x->dst, &x->src), alike = x->like_s && x->like_r;
@@ -329,7 +332,8 @@ struct pieces {
     uint32_t *first, *rank;    /* owned */
 };
 
-/* Group j has the j-th holder of each piece, counted round (HSPMD 3.3). */
+/* Makes the groups: group j has the j-th holder of each piece, modulo the number of its holders
+ * (HSPMD 3.3). */
 static enum hsp_status put_groups(struct finder *f, const struct pieces *p)
 {
     uint32_t *g = calloc((size_t)p->n + 1, sizeof *g);
@@ -353,7 +357,8 @@ static enum hsp_status put_groups(struct finder *f, const struct pieces *p)
     return rc;
 }
 
-/* Holders of @addend of task @k (HSP_ANY_ADDEND: of any) among @ranks, as one piece. */
+/* Adds one piece: the holders among @ranks of @addend of task @k (HSP_ANY_ADDEND: of any addend).
+ */
 static void add_piece(const struct finder *f, size_t k, const struct hsp_rank_set *ranks,
                       uint32_t addend, struct pieces *p)
 {

@@ -11,18 +11,18 @@
  *   all_gather           pieces with H inside R
  *   all_to_all           the same ranks, cut along one dim before and another one after
  *   bsr                  batched send-receive: anything else that adds nothing
- * Where ranks of a collective have unlike boxes it runs on the finest slices, side by side:
- * split_*. Pieces and shards may be empty: a broadcast inside of the target's ranks is an
- * all_gather, the sum at one rank a reduce_scatter. Maxima are sums here. Compositions (3.3 and
- * 3.4) are two steps:
+ * If the ranks of a collective have unlike boxes, several collectives run side by side on the
+ * finest slices: split_*. Pieces and shards may be empty. So a broadcast among the target's ranks
+ * is named all_gather, and a sum at one rank reduce_scatter. Maxima count as sums here.
+ * Compositions (3.3 and 3.4) are two steps:
  *   sum + all_gather     all receivers of a sum hold something of the tensor, and more ranks need
  *                        the sum than make it: cut sums made whole, sums that several members of a
  *                        finer group share
  *   sum + send_recv, bsr other ranks get the sum, one or several
  *   slice + send_recv    one rank hands a piece of its box to another one
- * where sum is one of the four collectives that add. An all-reduce inside of subgroups and one
- * across them are one on covers, since their addends are alike: the same bytes and one latency
- * less.
+ * In this list sum is one of the four collectives that add. An all-reduce inside of subgroups
+ * followed by one across them is a single all-reduce here, since covers show only the addends: it
+ * moves the same bytes and has one latency less.
  *
  * Role:      `hspmdctl plan -o yaml` prints the name and the time of every Reshard; resolve.h makes
  *            the moves.
@@ -56,9 +56,9 @@ struct hsp_method_part {
     uint8_t n_steps, step[HSP_METHOD_STEPS]; /* enum hsp_method */
     uint32_t n_ranks;
     uint32_t *ranks; /* ascending */
-    /* Collectives: the communicators, slice by slice. Every copy of a piece takes part, so a slice
-     * has as many communicators as its most copied piece has holders; moves leave out the
-     * repetitions. */
+    /* For collectives: the communicators, slice by slice. Every copy of a piece takes part, so a
+     * slice has as many communicators as its most copied piece has holders; moves do not repeat
+     * pieces. */
     uint32_t n_groups;
     struct hsp_method_group *group;
 };

@@ -33,22 +33,24 @@ struct hsp_holder;
 struct hsp_move_task;
 struct hsp_resolver;
 
-/* The cost of a message from one rank to another; pure. */
+/* A pure function for the cost of a message from one rank to another. */
 struct hsp_rank_links {
     struct hsp_link_cost (*between)(const void *ctx, uint32_t from, uint32_t to);
     const void *ctx;
 };
 
 struct hsp_resolve_opts {
-    /* A value held by several ranks is taken from the smallest one and sent to the other holders,
-     * so that all have the same bits (gradients that several ranks computed redundantly). */
+    /* If several ranks hold a value, the smallest of them sends it to the others, so that all have
+     * the same bits (gradients that several ranks computed redundantly). */
     bool owner_bytes;
-    /* Addends of the target count: those of the source keep apart as far as possible, and the
-     * receiver of an addend without a holder reads 0 (duplicate -> partial is free); of a maximum
-     * it gets another addend once more. Otherwise every receiver gets the whole value. */
+    /* The target is a sum with the addends that its cover names: addends of the source are not
+     * added up as far as possible, and the receiver of an addend that nobody holds reads 0 (so
+     * duplicate -> partial is free); for a maximum it gets another addend a second time. If false,
+     * every receiver gets the whole value. */
     bool partial_target;
     const struct hsp_rank_links *links; /* NULL: all links are alike */
-    /* Elements sent per rank so far, updated; for balance over many calls. NULL: none. */
+    /* The elements that each rank has sent so far, which the call updates, so that many calls
+     * balance their loads. NULL: not counted. */
     int64_t *load;
     uint32_t n_load;
 };
@@ -74,9 +76,9 @@ struct hsp_moves {
 };
 
 /* Both covers normalised. @channel is advanced by the number of moves. HSP_EINVAL: covers of
- * different extents, or two target boxes of one rank that overlap. HSP_EUNSUPPORTED: ranks hold
- * several addends of a cell in a way that no choice of one or all of each counts every addend once.
- */
+ * different extents, or two target boxes of one rank that overlap. HSP_EUNSUPPORTED: some ranks
+ * hold several addends of a cell, and no choice of one addend or all addends for each rank counts
+ * every addend exactly once. */
 enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover *dst,
                             const struct hsp_resolve_opts *opts, uint32_t *channel,
                             struct hsp_arena *arena, struct hsp_moves *ret, struct hsp_err *err);

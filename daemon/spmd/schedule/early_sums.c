@@ -5,8 +5,9 @@
 
 #include "daemon/spmd/schedule/queue_hazards.h"
 
-/* Sums that travel as one: instructions from @first on, below @end. Final: behind instruction
- * @instr of entry @at of the tail; at 0 and instr 0: before it. */
+/* A bucket: sums of gradients that travel as one collective. The sums are instructions [first, end)
+ * of the piece of sums. Their operands are final before instruction @instr in entry @at of the
+ * tail; at 0 and instr 0: before the tail. */
 struct sums {
     uint32_t first, end;
     uint32_t at, instr;
@@ -54,7 +55,7 @@ static enum hsp_status no_memory(const struct early *x)
 
 /* ---- the tail ---- */
 
-/* The number of the entry of the communication queue that is the piece of the sums. */
+/* Returns the index in the communication queue of the entry that runs the piece of sums. */
 static uint32_t sum_entry(const struct early *x)
 {
     const struct hsp_sched *s = &x->p->bind.train;
@@ -65,8 +66,9 @@ static uint32_t sum_entry(const struct early *x)
     return k;
 }
 
-/* The compute entries that may run beside sums: behind the entries for which the last communication
- * before the sums waits, and before the entries that wait for the sums. */
+/* Finds the tail, the compute entries that may run while the sums run. The tail begins after the
+ * entries for which the last communication before the sums waits, and ends before the first entry
+ * that waits for the sums. */
 static bool find_tail(struct early *x)
 {
     const struct hsp_sched *s = &x->p->bind.train;
@@ -107,7 +109,8 @@ static uint32_t bucket_of(const struct hsp_program *p, uint32_t instr)
     return p->bind.buckets ? p->bind.reshard[p->tpl.instrs[instr].arg].bucket : 0;
 }
 
-/* Buckets of the piece, last first; each is final no earlier than the one before it. */
+/* Lists the buckets of the piece, the last one first. Each bucket is final no earlier than the
+ * bucket listed before it. */
 static bool list_sums(struct early *x)
 {
     const struct hsp_template *t = &x->p->tpl;
@@ -168,7 +171,8 @@ static enum hsp_status add_entry(struct early *x, struct hsp_sched_entry e)
     return HSP_OK;
 }
 
-/* Instructions from @first on, below @end, of entry @of; all of them: the whole entry. */
+/* Adds the instructions [first, end) of entry @of; if these are all its instructions, adds the
+ * entry as a whole. */
 static enum hsp_status add_part(struct early *x, const struct hsp_sched_entry *of, uint32_t first,
                                 uint32_t end)
 {
@@ -184,7 +188,8 @@ static enum hsp_status add_part(struct early *x, const struct hsp_sched_entry *o
     return add_entry(x, e);
 }
 
-/* Entry @k of the tail with the sums that are final in it; *at: the next sums. */
+/* Adds entry @k of the tail, and after each of its parts the sums that are then final. *at is the
+ * next bucket to add. */
 static enum hsp_status add_tail(struct early *x, uint32_t k, uint32_t *at)
 {
     const struct hsp_sched_entry sums = {.piece = x->piece};
@@ -200,7 +205,7 @@ static enum hsp_status add_tail(struct early *x, uint32_t k, uint32_t *at)
     return rc == HSP_OK ? add_part(x, &x->tail[k], from, end) : rc;
 }
 
-/* Entries of both queues below numbers @end, in an order that their waits allow. */
+/* Adds the entries of both queues up to the numbers @end, in an order that their waits allow. */
 static enum hsp_status add_until(struct early *x, uint32_t done[HSP_N_QUEUES],
                                  const uint32_t end[HSP_N_QUEUES])
 {

@@ -19,13 +19,12 @@
 #define HSP_EARLY_SUMS_H
 #include "proto/program/program.h"
 
-/* The piece that begins with the sums of gradients, *ret_n Reshards; the vote may stand behind
- * them.
- * UINT32_MAX: there is none, or pieces for other streams stand between those of backward (zero 3).
- */
+/* Returns the piece that begins with the sums of gradients, which are *ret_n Reshards; the vote may
+ * follow them. Returns UINT32_MAX if there is none, or if pieces for other pipelines lie between
+ * those of backward (zero 3). */
 uint32_t hsp_sum_piece(const struct hsp_template *t, uint32_t *ret_n);
-/* Fills bind.early of @p from bind.train and the buckets; nothing where sums cannot be parts.
- * HSP_ENOMEM, HSP_ELIMIT. */
+/* Fills bind.early of @p from bind.train and the buckets. Leaves it empty if the sums cannot run in
+ * parts. HSP_ENOMEM, HSP_ELIMIT. */
 enum hsp_status hsp_early_make(struct hsp_program *p, struct hsp_arena *arena, struct hsp_err *err);
 
 #endif

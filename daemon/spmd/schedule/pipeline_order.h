@@ -5,19 +5,21 @@
  * order of micro-batches. With S stages, stage s, m micro-batches:
  *
  *   1f1b         PipeDream-Flush (Narayanan et al., Memory-efficient pipeline-parallel DNN
- *                training, 2021): min(m, S - s - 1) forwards ahead, then one forward and one
+ *                training, 2021): first min(m, S - s - 1) forwards, then one forward and one
  *                backward in turn.
  *   gpipe        all forwards, then all backwards (Huang et al., 2019).
  *   interleaved  1F1B over chunks (Narayanan et al., Efficient large-scale language model training
- *                on GPU clusters, 2021). There m must be a multiple of S: micro-batches pass the
- *                chunks in groups of S. Here groups are as equal as they can be and of at least S
- *                (one group when m < S), and 2 (S - s - 1) + (chunks - 1) * largest group units run
- *                ahead; at equal times of units the idle time per rank is that of the paper,
- *                (S - 1) / chunks of a micro-batch's time, for every m >= S.
- *   zero_bubble  ZB-H1 (Qi et al., Zero bubble pipeline parallelism, 2023): 1F1B, with backward in
- *                two units: gradients of inputs at once, those of weights s micro-batches later,
- *                which fills the gaps. With equal times S - 1 units are idle in place of 3 (S - 1);
- *                every stage then keeps S micro-batches, as the first one does under 1F1B.
+ *                on GPU clusters, 2021). The paper passes micro-batches through the chunks in
+ *                groups of S, so its m must be a multiple of S. This order allows any m: groups are
+ *                as equal as possible and have at least S micro-batches (if m < S, there is one
+ *                group). Before its first backward a stage runs 2 (S - s - 1) + (chunks - 1) *
+ *                largest group forward units. If all units take equal time, the idle time of a rank
+ *                is that of the paper for every m >= S: (S - 1) / chunks of a micro-batch's time.
+ *   zero_bubble  ZB-H1 (Qi et al., Zero bubble pipeline parallelism, 2023): 1F1B with backward in
+ *                two units: the gradients of inputs at once, and the gradients of weights s
+ *                micro-batches later, when the stage would be idle. If all units take equal time, S
+ *                - 1 units are idle instead of 3 (S - 1). Every stage then keeps the activations of
+ *                S micro-batches; under 1F1B only the first stage keeps so many.
  *
  * Example: 1f1b, S = 2, m = 4. Stage 0: F0 F1 B0 F2 B1 F3 B2 B3; stage 1: F0 B0 F1 B1 F2 B2 F3 B3.
  *
@@ -39,7 +41,7 @@ struct hsp_pipeline_order {
 
 /* The number of units of a stage of @s in training. */
 uint32_t hsp_order_count(const struct hsp_stream *s);
-/* Those of stage @stage in order: hsp_order_count() of them into @ret. */
+/* Writes the units of stage @stage to @ret in order; there are hsp_order_count() of them. */
 void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit *ret);
 /* The largest number of micro-batches that are at once between their forward unit of chunk @chunk
  * and the last one of it. */

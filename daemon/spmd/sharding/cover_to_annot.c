@@ -73,7 +73,7 @@ static int (*const by_dim[HSP_MAX_RANK])(const void *, const void *) = {by_dim0,
 static struct hsp_annot *build(struct builder *b, const struct hsp_box *p, struct hsp_held *it,
                                uint32_t n, int depth);
 
-/* A cut of @p along @d between items that do not overlap in it. */
+/* Tries a cut of @p along @d between items that do not overlap in @d. */
 static struct hsp_annot *try_split(struct builder *b, const struct hsp_box *p, struct hsp_held *it,
                                    uint32_t n, uint8_t d, int depth)
 {
@@ -107,7 +107,8 @@ static struct hsp_annot *try_split(struct builder *b, const struct hsp_box *p, s
     return end == p->hi[d] ? a : NULL;
 }
 
-/* Items of equal addend together, as a sum or maximum; NULL when there is one addend only. */
+/* Tries a sum or maximum whose children are the items of one addend each; NULL if there is only one
+ * addend. */
 static struct hsp_annot *try_partial(struct builder *b, const struct hsp_box *p,
                                      struct hsp_held *it, uint32_t n, int depth)
 {
@@ -138,8 +139,8 @@ static struct hsp_annot *try_partial(struct builder *b, const struct hsp_box *p,
     return a;
 }
 
-/* The one dim in which @box is not @p; rank of @p when there is none, 255 when there are several.
- */
+/* Returns the one dim in which @box differs from @p; the rank of @p if there is none, 255 if there
+ * are several. */
 static uint8_t cut_dim(const struct hsp_box *box, const struct hsp_box *p)
 {
     uint8_t at = p->rank;
@@ -154,7 +155,8 @@ static uint8_t cut_dim(const struct hsp_box *box, const struct hsp_box *p)
     return at;
 }
 
-/* The unused item that goes on at @pos of dim @d: empty ones first, then the smallest rank. */
+/* Returns an unused item that begins at @pos of dim @d: an empty one first, then that of the
+ * smallest rank. */
 static uint32_t next_link(const struct hsp_held *it, const bool *used, uint32_t n,
                           const struct hsp_box *p, uint8_t d, int64_t pos)
 {
@@ -171,7 +173,7 @@ static uint32_t next_link(const struct hsp_held *it, const bool *used, uint32_t 
     return best;
 }
 
-/* A cut of @p along @d made of unused items, each beginning where the last one ended. */
+/* Makes a cut of @p along @d from unused items, each of which begins where the one before ends. */
 static struct hsp_annot *take_way(struct builder *b, const struct hsp_box *p,
                                   const struct hsp_held *it, bool *used, uint32_t n, uint8_t d)
 {
@@ -253,7 +255,7 @@ static struct hsp_annot *build(struct builder *b, const struct hsp_box *p, struc
     return a == NULL && !b->no_memory ? try_copies(b, p, it, n) : a;
 }
 
-/* Whether the cover of @a is @c. HSP_ENOMEM. */
+/* Sets *ret to true if the cover of @a is @c. HSP_ENOMEM. */
 static enum hsp_status is_tree_of(const struct hsp_annot *a, const struct hsp_cover *c, bool *ret)
 {
     struct hsp_cover tree, copy;

@@ -10,8 +10,9 @@
 #define HSP_COVER_TO_ANNOT_H
 #include "proto/layout/annot.h"
 
-/* A tree whose cover is @c, or *ret = NULL. @c as made, not normalised: equal addends have equal
- * names in all boxes. HSP_ENOMEM. */
+/* Makes a tree whose cover is @c; *ret is NULL if there is none. @c must be as the compiler made
+ * it, not normalised, since the search relies on an addend having the same label in all boxes.
+ * HSP_ENOMEM. */
 enum hsp_status hsp_annot_of_cover(const struct hsp_cover *c, struct hsp_arena *arena,
                                    struct hsp_annot **ret, struct hsp_err *err);
 

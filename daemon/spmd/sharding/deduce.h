@@ -1,9 +1,10 @@
 /* Deduces the layouts that an op needs of its operands and gives to its results (decision D2).
  *
- * The rules use axes, ranges and linear sets of the catalogue only; no rule names an op. The
- * members of a stage are groups with tensor parallelism inside, so a layout has two tiers: between
- * groups and inside of them. Cuts and sums have names; rules compare names, never lengths, so
- * shares do not change the result.
+ * The rules use only the axes, ranges and linear sets of the catalogue of ops (op.h; a linear set
+ * is a set of operands in which the op is linear); no rule names an op. The members of a stage form
+ * groups with tensor parallelism inside, so a layout has two tiers: one between groups and one
+ * inside of them. Cuts and sums have names. The rules compare names, never lengths, so shares do
+ * not change the result.
  *   1. A dim on a whole axis is gathered, and so is a dim with cuts off the axis's unit.
  *   2. Partial operands stay partial if and only if they are exactly one linear set, partial in the
  *      same tiers, and nothing is cut in those tiers. Else they are completed, into the layout in
@@ -21,7 +22,8 @@
  * Example: `linear` on x [b, s, k] whole and a weight cut along n [0:48 | 48:64] gives a result cut
  * along n. With the weight cut along k, x is sliced along k and the result is a sum over the group.
  *
- * Role:      the compiler asks once per node and stage; Reshards go where need differs from have.
+ * Role:      the compiler calls hsp_deduce once per node and stage, and inserts a Reshard before
+ *            each operand whose needed layout differs from the one it has.
  * Purity:    pure.
  * Ownership: results live in the arena given; inputs are borrowed. */
 #ifndef HSP_DEDUCE_H

@@ -18,9 +18,10 @@ struct hsp_home_slots {
     uint32_t *of; /* [home->n] */
 };
 
-/* Slots of a normalised home, the smallest that are free in order of place. All 0 when no rank has
- * two boxes. HSP_EINVAL: boxes of one rank that copies of each other join, more than
- * HSP_MAX_HOME_SLOTS; @name appears in messages. HSP_ENOMEM. */
+/* Assigns slots to the boxes of a normalised home: in order of place, each box gets the smallest
+ * free slot. All slots are 0 if no rank has two boxes. HSP_EINVAL: two boxes of one rank would get
+ * one slot, as boxes of other ranks overlap both, or there are more than HSP_MAX_HOME_SLOTS; @name
+ * appears in messages. HSP_ENOMEM. */
 enum hsp_status hsp_home_slots_assign(const struct hsp_cover *home, const char *name,
                                       struct hsp_arena *arena, struct hsp_home_slots *ret,
                                       struct hsp_err *err);

@@ -2,7 +2,7 @@
 
 #include "proto/layout/box.h"
 
-/* The members of group @g: [*ret_first, *ret_end). */
+/* Finds the members of group @g: [*ret_first, *ret_end). */
 static void group_of(const struct hsp_tiers *t, uint32_t g, uint32_t *ret_first, uint32_t *ret_end)
 {
     *ret_first = t->n_groups > 1 ? t->first[g] : 0;
@@ -166,7 +166,8 @@ static struct hsp_annot *new_tier(struct hsp_arena *arena, enum hsp_tier tier, u
     return a->of == NULL || (tier == HSP_TIER_SPLIT && a->cuts == NULL) ? NULL : a;
 }
 
-/* A tier of @n children: cut along the dim with a name, else a sum or copies. */
+/* Makes a tier of @n children. If some dim d is cut (name[d], the name of its cut, is not 0), the
+ * tier is a cut along it; else the children are addends of a sum (@partial) or copies. */
 static struct hsp_annot *tier_of(struct hsp_arena *arena, const struct hsp_layout *l,
                                  const uint32_t *name, bool partial, uint32_t n)
 {
@@ -182,7 +183,8 @@ static struct hsp_annot *tier_of(struct hsp_arena *arena, const struct hsp_layou
     return new_tier(arena, partial ? HSP_TIER_PARTIAL : HSP_TIER_DUP, n);
 }
 
-/* Members [@first, @end); *ret_lo, *ret_hi: the range of dim @outer they hold together. */
+/* Makes the tier of members [@first, @end). *ret_lo and *ret_hi are the range of dim @outer that
+ * they hold together. */
 static struct hsp_annot *group_tree(const struct hsp_layout *l, const uint32_t *ranks,
                                     uint32_t first, uint32_t end, uint8_t outer,
                                     struct hsp_arena *arena, int64_t *ret_lo, int64_t *ret_hi)

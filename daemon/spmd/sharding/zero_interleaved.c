@@ -26,8 +26,8 @@ static struct hsp_annot *split_of(uint8_t dim, uint32_t n, struct hsp_arena *are
     return a != NULL && a->of != NULL ? a : NULL;
 }
 
-/* The members [first, end) of @s that cut dim @d among them; a member that has nothing is left
- * out. */
+/* Makes a tier in which the members [first, end) of @s cut dim @d among themselves. A member whose
+ * box is empty is left out. */
 static struct hsp_annot *group_tree(const struct hsp_stage *s, const struct hsp_layout *use,
                                     uint32_t first, uint32_t end, uint8_t d,
                                     struct hsp_arena *arena)

@@ -75,7 +75,7 @@ static const char *param_name(const struct hsp_compiler *c, uint32_t param)
     return c->g->tensors[c->g->params[param].tensor].name;
 }
 
-/* The tree of a home: read off its cover, or the plan's own where covers have none. */
+/* Makes the tree of a home from its cover; if the cover has no tree, takes the plan's own. */
 static enum hsp_status home_tree(const struct completer *x, uint32_t param, struct hsp_arena *arena,
                                  struct hsp_annot **ret)
 {
@@ -172,7 +172,8 @@ static bool is_whole(const struct hsp_layout *l)
     return !hsp_layout_partial(l);
 }
 
-/* Number of a layout in its stage's list, by its annotation; new ones are named in order of use. */
+/* Finds the number of a layout in its stage's list by its annotation; new layouts are named in
+ * order of use. */
 static enum hsp_status new_layout(const struct completer *x, struct naming *n,
                                   const struct hsp_value *v, uint32_t *ret)
 {
@@ -221,7 +222,9 @@ static struct hsp_digest digest_boxes(const struct hsp_layout *l, struct hsp_buf
     return hsp_hash128(b->data, b->len);
 }
 
-/* Number of the layout of @value; 0: whole. Most layouts come back layer by layer. */
+/* Sets *ret to the number of the layout of @value; 0: the value is whole on every member. Most
+ * layouts recur in each layer, so the digest of the boxes is looked up among the layouts that have
+ * a number. */
 static enum hsp_status name_layout(const struct completer *x, struct naming *n, uint32_t value,
                                    uint32_t *ret)
 {
@@ -247,7 +250,7 @@ static enum hsp_status name_layout(const struct completer *x, struct naming *n, 
     return rc;
 }
 
-/* Letters of the axes of @st that some operand or result is cut along. */
+/* Writes the letters of the axes of @st along which some operand or result is cut. */
 static enum hsp_status cut_axes(const struct completer *x, const struct hsp_stagecode *s,
                                 const struct hsp_step *st, const char **ret)
 {
@@ -309,7 +312,8 @@ static bool lists_uses(uint32_t part)
     return kind == HSP_PART_FORWARD || kind == HSP_PART_BACKWARD || kind == HSP_PART_WGRAD;
 }
 
-/* Every op of Forward and Backward that is not whole, ungrouped, in program order. */
+/* Lists, in program order, every op of Forward and Backward with an operand or result that is not
+ * whole on every member. Lines of equal ops in several layers are not joined yet. */
 static enum hsp_status list_ops(const struct completer *x, struct naming *n, struct hsp_op_use *use,
                                 struct hsp_line *line, uint32_t *ret_n)
 {

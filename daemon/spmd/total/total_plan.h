@@ -10,22 +10,22 @@
 #include "daemon/plan/plan.h"
 #include "daemon/spmd/reshard/resolve.h" /* struct hsp_rank_links */
 
-/* @p with its open points filled: sizes, saved, homes, uses, reshards; home rules have become
- * homes. Stated points are checked: HSP_EINVAL names the first place where the plan disagrees
- * with its own streams, stages and homes. */
+/* Makes the total plan of @p: fills in sizes, saved, homes, uses and reshards where @p leaves them
+ * out, and turns home rules into homes. What @p states of these is checked: HSP_EINVAL names the
+ * first place where the plan disagrees with its own pipelines, stages and homes. */
 enum hsp_status hsp_plan_complete(const struct hsp_graph *g, const struct hsp_plan *p,
                                   const struct hsp_train_spec *t, struct hsp_arena *arena,
                                   struct hsp_plan *ret, struct hsp_err *err);
 
-/* The same, with the name of every Reshard (reshard_kind.h) and, given @links (NULL: not known),
- * its microseconds between these ranks. */
+/* Makes the total plan with the name of every Reshard (reshard_kind.h) and, if @links is not NULL,
+ * its time in microseconds on these links. */
 enum hsp_status hsp_plan_explain(const struct hsp_graph *g, const struct hsp_plan *p,
                                  const struct hsp_train_spec *t, const struct hsp_rank_links *links,
                                  struct hsp_arena *arena, struct hsp_plan *ret,
                                  struct hsp_err *err);
 
-/* Digest of the meaning of @p: of its total form without the explanation. Equal digests: the same
- * plan in any form. The plan_digest of every binding is this digest. */
+/* Computes the digest of the total form of @p without its explanations. Plans with equal digests
+ * are the same plan, in whatever form. The plan_digest of every binding is this digest. */
 enum hsp_status hsp_plan_digest(const struct hsp_graph *g, const struct hsp_plan *p,
                                 const struct hsp_train_spec *t, struct hsp_digest *ret,
                                 struct hsp_err *err);
@@ -33,7 +33,7 @@ enum hsp_status hsp_plan_digest(const struct hsp_graph *g, const struct hsp_plan
 enum hsp_status hsp_total_digest(const struct hsp_plan *total, struct hsp_digest *ret,
                                  struct hsp_err *err);
 
-/* Completes a plan from layouts that are there already (lower_plan.h). */
+/* Completes a plan from layouts that were made before (lower_plan.h). */
 struct hsp_compiler;
 enum hsp_status hsp_complete_layouts(const struct hsp_compiler *c, struct hsp_arena *arena,
                                      struct hsp_plan *ret, struct hsp_err *err);

@@ -26,7 +26,8 @@ static bool add(struct cuts *c, int64_t full, int64_t small)
     return true;
 }
 
-/* By place; known ones before those to be placed. */
+/* Orders cuts by place in the full size; at one place known cuts come before cuts that are yet to
+ * be placed. */
 static int by_place(const void *a, const void *b)
 {
     const struct cut *x = a, *y = b;
@@ -36,7 +37,8 @@ static int by_place(const void *a, const void *b)
     return x->small > y->small ? -1 : x->small < y->small;
 }
 
-/* at[0] and at[n] are known, those between are put where they are in proportion, apart. */
+/* Places the cuts between at[0] and at[n], which are known, in proportion, each at a place of its
+ * own. Returns false if there is no room. */
 static bool spread(struct cut *at, int64_t n)
 {
     int64_t lo = at[0].small, hi = at[n].small;
@@ -52,7 +54,8 @@ static bool spread(struct cut *at, int64_t n)
     return true;
 }
 
-/* No home that has something lost all of it: cuts of two stages may meet where there is less. */
+/* Returns false if a home that is not empty in the full size would be empty here: in the smaller
+ * size cuts of two stages may fall on one place. */
 static bool homes_apart(const struct cuts *c)
 {
     int64_t last = -1;
@@ -65,7 +68,8 @@ static bool homes_apart(const struct cuts *c)
     return true;
 }
 
-/* Sorts, merges, and spreads the unknown between the known. False: no room. */
+/* Sorts and merges the cuts, and spreads the unknown cuts between the known ones. Returns false if
+ * there is no room. */
 static bool place(struct cuts *c)
 {
     size_t n = 0;

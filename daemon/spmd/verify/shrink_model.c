@@ -35,7 +35,8 @@ struct extent_map {
     int64_t full[MAX_EXTENTS], small[MAX_EXTENTS];
 };
 
-/* False: @full has another counterpart already, or @small belongs to another one. */
+/* Notes that extent @full becomes @small. Returns false if @full already has another counterpart,
+ * or @small is already that of another extent. */
 static bool pair(struct extent_map *m, int64_t full, int64_t small)
 {
     for (uint32_t i = 0; i < m->n; i++) {
@@ -56,7 +57,8 @@ static int64_t extent_of(const struct hsp_graph *g, const struct hsp_extent *e)
     return e->sym == HSP_EXT_SEQ ? e->k * g->spec.sequence : e->k;
 }
 
-/* Rule 1, for two graphs of one structure; lengths and units are symbols of different kinds. */
+/* Checks rule 1 for two graphs of one structure. Lengths and units are symbols of different kinds,
+ * so they are checked apart. */
 static bool extents_apart(const struct hsp_graph *a, const struct hsp_graph *b)
 {
     struct extent_map length = {0}, unit = {0};
@@ -81,7 +83,8 @@ static bool extents_apart(const struct hsp_graph *a, const struct hsp_graph *b)
     return true;
 }
 
-/* A model with a few layers: all layers are alike. NULL: such a model cannot be, or no memory. */
+/* Builds the model with at most two layers, since all layers are alike. Returns NULL if there is no
+ * such model, or without memory. */
 static struct hsp_graph *few_layers(const struct hsp_model_spec *m, bool *no_memory)
 {
     struct hsp_model_spec few = *m;
@@ -105,8 +108,9 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The k-th length to try for an extent of at least @low: the ones above, then other extents of the
- * model, for those that are equal in the job. */
+/* Returns the k-th length to try for an extent of at least @low: first @low and the lengths above
+ * it, then the other extents of the model, since extents that are equal in the job must stay equal.
+ * 0: this length is none to try. */
 static int64_t length_to_try(const struct hsp_model_spec *m, int64_t low, int64_t full, int k)
 {
     const int64_t like[] = {
@@ -129,8 +133,9 @@ static bool differ(const int64_t *v, size_t n)
     return true;
 }
 
-/* False: the sizes of heads fall together under any lengths tried with them. (Said by the job's own
- * lengths, when these are extents of their own.) */
+/* Returns false if the hidden size and heads of @m break rule 1 whatever lengths are tried with
+ * them. To find out, it tests @m with the job's own lengths. This test decides only if all extents
+ * of the job differ; else it returns true. */
 static bool heads_apart(const struct shrinker *x, const struct hsp_model_spec *m)
 {
     const struct hsp_model_spec *full = &x->g->spec;
@@ -152,8 +157,8 @@ static bool heads_apart(const struct shrinker *x, const struct hsp_model_spec *m
     return !differ(all, HSP_ARRAY_LEN(all)) || model_apart(x, &own);
 }
 
-/* Rule 2 for parts of @n members or groups, in both sizes: the same ones are empty, and, if strict,
- * the larger is larger. */
+/* Checks rule 2 for the parts of @n members or groups in both sizes: the same parts are empty, and,
+ * if strict, of two parts the same one is larger. */
 static bool parts_alike(const struct shrinker *x, const int64_t *full, const int64_t *small,
                         uint32_t n)
 {
@@ -172,8 +177,8 @@ static bool parts_alike(const struct shrinker *x, const int64_t *full, const int
     return true;
 }
 
-/* Whether @full and @small things are shared alike by the weights @w, and those of @s inside of
- * each part if @rows. */
+/* Returns true if @full and @small items are shared alike among groups by the weights @w, and, if
+ * @rows, also among the members of each group of @s. */
 static bool shared_alike(const struct shrinker *x, const struct hsp_stage *s, const int64_t *w,
                          int64_t full, int64_t small, bool rows)
 {
@@ -200,7 +205,7 @@ static bool shared_alike(const struct shrinker *x, const struct hsp_stage *s, co
     return alike;
 }
 
-/* Sequences of @small tokens are cut like those of the job. */
+/* Returns true if sequences of @small tokens are cut like those of the job. */
 static bool sequence_alike(const struct shrinker *x, int64_t small)
 {
     for (uint32_t i = 0; i < x->total.n_streams; i++) {
@@ -217,8 +222,8 @@ static bool sequence_alike(const struct shrinker *x, int64_t small)
     return true;
 }
 
-/* Positions of a model for sequences of any length: the extent that they equal in the job, else
- * more than the sequence has. */
+/* Returns the number of positions for @m: if the job's number equals another extent of the job,
+ * that extent of @m; else more than the sequence has. */
 static int64_t small_positions(const struct hsp_model_spec *full, const struct hsp_model_spec *m)
 {
     const int64_t like[][2] = {{0, 0},
@@ -234,7 +239,9 @@ static int64_t small_positions(const struct hsp_model_spec *full, const struct h
     return 2 * m->sequence + 1;
 }
 
-/* Sequence and vocabulary for the other sizes of @m. The vocabulary keeps its number of chunks. */
+/* Chooses the sequence, positions and vocabulary of @m to go with its other sizes, which are set,
+ * so that rule 1 holds and sequences are cut like the job's. The vocabulary keeps its number of
+ * chunks. Returns false if there are none. */
 static bool fit_lengths(const struct shrinker *x, struct hsp_model_spec *m)
 {
     const struct hsp_model_spec *full = &x->g->spec;
@@ -260,7 +267,7 @@ static bool fit_lengths(const struct shrinker *x, struct hsp_model_spec *m)
     return false;
 }
 
-/* The same with the width of the feed-forward layers, for families that state it. */
+/* Chooses the width of the feed-forward layers too, for families that state it. */
 static bool fit_widths(const struct shrinker *x, struct hsp_model_spec *m)
 {
     int64_t full = x->g->spec.intermediate, low = least(full, 3 * (int64_t)x->total.n_ranks);
@@ -279,7 +286,7 @@ static bool fit_widths(const struct shrinker *x, struct hsp_model_spec *m)
 
 /* ---- cuts of tensor parallelism ---- */
 
-/* Rule 2 for one parameter on one stage. */
+/* Checks rule 2 for one parameter on one stage. */
 static bool cuts_alike(const struct shrinker *x, const struct hsp_graph *b,
                        const struct hsp_stage *s, uint32_t param)
 {
@@ -322,7 +329,8 @@ static bool plan_alike(const struct shrinker *x, const struct hsp_graph *b)
 
 /* ---- the batch ---- */
 
-/* Sequences of a micro-batch: two, or as many as are cut like the job's. */
+/* Returns the number of sequences of a small micro-batch: the least, from two on, that is cut like
+ * the job's. */
 static uint32_t shrink_micro(const struct shrinker *x, const struct hsp_stream *s, uint32_t full)
 {
     for (uint32_t n = full < 2 ? full : 2; n < full; n++) {
@@ -339,8 +347,9 @@ static uint32_t shrink_micro(const struct shrinker *x, const struct hsp_stream *
     return full;
 }
 
-/* Enough micro-batches for warm-up, steady state and the end of 1F1B, of two sequences, and uneven
- * where the job's are. */
+/* Sets the micro-batches of the small pipeline: enough of them for warm-up, steady state and the
+ * end of 1F1B, of two sequences each if these are cut like the job's, and uneven if the job's are
+ * uneven. */
 static void shrink_stream(const struct shrinker *x, const struct hsp_stream *from,
                           struct hsp_stream *to)
 {
@@ -381,7 +390,7 @@ static enum hsp_status shrink_batch(const struct shrinker *x, struct hsp_arena *
 
 /* ---- candidates ---- */
 
-/* Rule 4. */
+/* Copies the numbers that follow from sizes (rule 4). */
 static void copy_numbers(const struct hsp_graph *from, struct hsp_graph *to)
 {
     for (uint32_t i = 0; i < to->n_nodes; i++) {
@@ -481,7 +490,8 @@ static enum hsp_status try_model(struct shrinker *x, const struct hsp_model_spec
     return rc;
 }
 
-/* Heads (hidden sizes of models without) from few to many, each with growing heads. */
+/* Tries candidates with few to many heads (for models without heads: small to large hidden sizes),
+ * and for each number of heads with growing sizes of a head. */
 static enum hsp_status search(struct shrinker *x, struct hsp_arena *arena,
                               struct hsp_program_file *ret, struct hsp_small *ret_small)
 {
