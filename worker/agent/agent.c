@@ -3,14 +3,18 @@
  * Link to hspmdd:
  *   DOWN --pause--> CONNECTING --up--> SCANNING --scanned--> HELLO --WELCOME--> UP
  *     ^------------------------- closed, silent for the bound, refused -----------'
- * No member (PARKED instead of WELCOME): the link stays, with heartbeats alone, and the node's
- * state stays untouched. Where there are too many parked agents this one is told when to come back.
- * Refused (FENCED): every executor that runs something is killed, and when the last of them has
- * gone the agent says hello without an incarnation. Its old incarnation no longer counts; the
- * sealed segments do.
+ * The agent drops a link on which hspmdd sends nothing for the time bound of WELCOME or PARKED.
  *
- * Everything from hello on goes out in order; events while there is no link are told by the next
- * HELLO. */
+ * PARKED instead of WELCOME: the node is no member of the cluster. The link stays up, carries
+ * heartbeats alone, and the state of the node stays untouched. If too many agents are parked,
+ * PARKED tells this agent when to connect again.
+ *
+ * FENCED: hspmdd refuses the incarnation of the node. The agent kills every executor that runs
+ * something. When the last of them has ended, the agent sends HELLO without an incarnation. The
+ * old incarnation is void; the sealed segments stay valid.
+ *
+ * All messages from HELLO on are sent in order. The next HELLO reports the events that happened
+ * while there was no link. */
 #include "worker/agent/agent.h"
 
 #include <stdarg.h>
@@ -37,7 +41,7 @@
 #include "worker/agent/told_steps.h"
 #include "worker/agent/uplink.h"
 
-/* A HELLO with all its holdings is under 2 MiB; a step sends one at most. */
+/* A HELLO with all its holdings takes less than 2 MiB, and a step sends at most one HELLO. */
 #define STEP_ARENA     (32u << 20)
 #define RESTART_MAX_MS 5000u
 #define MOST_AGAIN_MS  120000u /* the longest wait that hspmdd may ask for */
@@ -246,7 +250,7 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     hsp_ai_damaged_again(a);
 }
 
-/* Too many agents are no members there. This agent comes back at the time that it was told. */
+/* hspmdd has too many parked agents. This agent connects again at the time that PARKED told it. */
 static void no_place(struct hsp_agent *a, const struct hsp_m_parked *p)
 {
     uint32_t wait = p->again_ms < MOST_AGAIN_MS ? p->again_ms : MOST_AGAIN_MS;
@@ -280,8 +284,8 @@ static void parked(struct hsp_agent *a, const struct hsp_m_parked *p)
                p->reason);
 }
 
-/* hspmdd was told other times, or has begun another generation. False: nothing new, or of another
- * connection. */
+/* Handles a further WELCOME on the same connection, by which hspmdd changes heartbeat times or
+ * begins another generation. Returns false if it has nothing new, or is invalid. */
 static bool told_again(struct hsp_agent *a, const struct hsp_m_welcome *w)
 {
     bool later = hsp_generation_ahead(w->generation, a->generation) && w->term > a->term;

@@ -9,27 +9,27 @@
 #define HSP_AGENT_ACTIONS_H
 #include "worker/agent/agent.h"
 
-/* Appends an action; the caller fills in the rest. Without memory a spare one, and the machine has
- * failed. */
+/* Appends an action; the caller fills in the rest. Without memory it returns a spare action, and
+ * the machine has failed. */
 struct hsp_agent_action *hsp_ai_emit(struct hsp_agent *a, enum hsp_agent_action_type type,
                                      uint32_t device);
-/* A line of the log; @severity as in struct hsp_agent_action. */
+/* Emits a line of the log; @severity as in struct hsp_agent_action. */
 void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* A message to hspmdd, if there is a link and this node is or may become a member. */
+/* Sends a message to hspmdd, if there is a link and this node is or may become a member. */
 void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m);
 /* The same, also while the node is parked. */
 void hsp_ai_say(struct hsp_agent *a, const struct hsp_msg *m);
-/* A message to an executor. */
+/* Sends a message to an executor. */
 void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-/* An order of a check of nodes, or a question which nodes are reached, or which checkpoints are on
- * disk, to the shell. */
+/* Passes a message of hspmdd to the shell: an order of a check of nodes (CHECK), a question which
+ * nodes can be reached (REACH), or a question which checkpoints are on disk (CKPTS). */
 void hsp_ai_ask_shell(struct hsp_agent *a, const struct hsp_msg *m);
-/* KEEP_PAPERS or READ_PAPERS. */
+/* Emits an action on papers, KEEP_PAPERS or READ_PAPERS, to the shell. */
 void hsp_ai_shell_papers(struct hsp_agent *a, enum hsp_agent_action_type type,
                          const struct hsp_msg *m);
-/* Kills an executor that runs and is not killed yet, and logs why. @why stays valid: the death is
- * told with it. */
+/* Kills an executor that runs and is not killed yet, and logs why. The caller keeps @why valid,
+ * since the agent reports the death with this reason. */
 void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
 /* Kills an executor without a line in the log. */
 void hsp_ai_kill_quietly(struct hsp_agent *a, uint32_t device);

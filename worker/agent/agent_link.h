@@ -7,14 +7,16 @@
 #define HSP_AGENT_LINK_H
 #include "worker/agent/agent_impl.h"
 
-/* No connection from here on; the next one is asked for after a pause. */
+/* Notes that there is no connection. The agent asks for the next connection after a pause. */
 void hsp_ai_connect_later(struct hsp_agent *a);
-/* True when the reason @why there is no connection was told less than a minute ago, and no WELCOME
- * has come since. Else it counts as told now: equal reasons of all tries do not fill the log. */
+/* Returns true if @why, the reason for having no connection, was logged less than a minute ago, and
+ * no WELCOME has come since. Otherwise records @why as logged now, and the caller logs it. So the
+ * log has one line for many retries that fail for the same reason. */
 bool hsp_ai_is_told(struct hsp_agent *a, const char *why);
-/* Ends the connection; the next one says a new HELLO. @soon: without a pause. */
+/* Ends the connection. The next connection begins with a new HELLO; @soon: without a pause. */
 void hsp_ai_hang_up(struct hsp_agent *a, const char *why, bool soon);
-/* Asks for a connection: to the configured address and to the one of the last WELCOME, in turn. */
+/* Asks for a connection. Attempts go in turn to the configured address and to the address that the
+ * last WELCOME named. */
 void hsp_ai_dial(struct hsp_agent *a);
 
 #endif

@@ -70,8 +70,8 @@ struct hsp_gpu_health {
 
 /* A GPU of which nothing is known. */
 void hsp_gpu_health_init(struct hsp_gpu_health *h);
-/* Takes a sign in at @now_ms, which never descends. True: the verdict or its reason is another
- * now. */
+/* Takes a sign in at @now_ms, which never descends. Returns true if the verdict or its reason is
+ * another now. */
 bool hsp_gpu_health_sign(struct hsp_gpu_health *h, const struct hsp_gpu_sign *s, uint64_t now_ms);
 /* The passage of time: a GPU that stays slow, a warning that is old. True as above. */
 bool hsp_gpu_health_tick(struct hsp_gpu_health *h, uint64_t now_ms);

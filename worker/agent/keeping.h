@@ -19,7 +19,8 @@ const char *hsp_ai_keep(struct hsp_agent *a, const struct hsp_msg *m);
 const char *hsp_ai_keep_papers(struct hsp_agent *a, const struct hsp_msg *m);
 /* NULL: this node keeps state of @job of cluster @id; or why it is not that one. */
 const char *hsp_ai_is_kept(struct hsp_agent *a, uint32_t job, struct hsp_digest id);
-/* True when no device has anything to do with @job, and nothing came of it after epoch @epoch. */
+/* Returns true if no device uses @job, and the node keeps nothing of @job from an epoch above
+ * @epoch. */
 bool hsp_ai_may_tidy(struct hsp_agent *a, uint32_t job, uint64_t epoch);
 /* Why the coordinator may not delete state of @job, of which it has given epochs up to @known.
  * NULL: it may. */

@@ -26,8 +26,8 @@ struct hsp_peerclock {
  * are passed over. */
 void hsp_peerclock_add(struct hsp_peerclock *c, uint64_t sent_us, uint64_t got_us,
                        uint64_t there_us);
-/* Its clock is ours + *ret_offset_us, to within *ret_error_us, at @now_us. False: nothing is
- * known. */
+/* Its clock is ours + *ret_offset_us, to within *ret_error_us, at @now_us. Returns false if nothing
+ * is known. */
 bool hsp_peerclock_now(const struct hsp_peerclock *c, uint64_t now_us, double *ret_offset_us,
                        double *ret_error_us);
 

@@ -97,7 +97,7 @@ static uint32_t device_of(const struct hsp_msg *m)
     }
 }
 
-/* About this node, not one of its devices. False: it is about a device. */
+/* Handles a message about this node. Returns false if the message is about one of its devices. */
 static bool of_node(struct hsp_agent *a, const struct hsp_msg *m)
 {
     switch ((enum hsp_msg_type)m->type) {

@@ -139,7 +139,7 @@ static void ask_for(struct list *l, const struct hsp_m_ckpts *m)
     q->max = HSP_SEEN_CKPTS;
 }
 
-/* False: no thread could be begun; l->err says why. */
+/* Returns false if no thread could be started; l->err says why. */
 static bool begin(struct hsp_agent_ckpts *b, struct list *l)
 {
     pthread_attr_t attr;

@@ -644,7 +644,7 @@ void hsp_agent_setup_close(struct hsp_agent_setup *u)
     }
 }
 
-/* True when device @i is the same as before, but for changeable settings. */
+/* Returns true if device @i is the same as before, except for settings that a reload may change. */
 static bool same_device(const struct hsp_agent_setup *u, uint32_t i,
                         const struct hsp_device_config *d)
 {

@@ -46,8 +46,9 @@ struct hsp_agent_posted { /* an event in the queue */
     uint32_t device;
     char text[HSP_AGENT_TEXT];
 };
-/* The machine asks for no second connection, and starts no second executor of a device, before it
- * has heard the end of the first. */
+/* The queue has one place for the end of the connection, and one for the end of each device's
+ * executor. The machine asks for a second connection, or a second executor of a device, only after
+ * it has got the event of the first one's end. */
 #define HSP_AGENT_POSTS (HSP_NODE_DEVICES + 1)
 
 struct hsp_agent_task;  /* of agent_disk.c, waiting or under way */
@@ -69,7 +70,7 @@ struct hsp_agent_shell {
     uint32_t daemon;         /* connection to hspmdd, 0: none */
     uint32_t n_posted;
     struct hsp_agent_posted posted[HSP_AGENT_POSTS]; /* in the order in which they are fed */
-    /* The loop's: steps the machine by @ev, then by all that is posted. */
+    /* A function of the loop: steps the machine by @ev, then by all posted events. */
     void (*feed)(struct hsp_agent_shell *s, struct hsp_agent_event *ev);
     struct hsp_agent_task *task, *last_task; /* the first one is under way */
     uint64_t folder_free;                    /* bytes, when last looked at; 0: not known */
@@ -88,18 +89,19 @@ struct hsp_agent_shell {
     char status[160]; /* last told to the service manager */
 };
 
-/* A callback has an event for the machine, borrowed for the call. The event is fed at once, then
- * all events of the queue. Not to be called from inside an action. Nothing when the shell is
- * ending. */
+/* Steps the machine by an event of a callback, which is borrowed for the call, then by all events
+ * of the queue. It must not be called from inside an action. When the shell is ending it does
+ * nothing. */
 void hsp_agent_deliver(struct hsp_agent_shell *s, struct hsp_agent_event *ev);
-/* An event that follows from an action, or that hsp_agent_deliver is to find: CONN_DOWN or
- * EXEC_EXIT with its text, which is copied. */
+/* Queues an event that follows from an action, or that the next hsp_agent_deliver must handle:
+ * CONN_DOWN or EXEC_EXIT. The text of the event is copied. */
 void hsp_agent_post(struct hsp_agent_shell *s, const struct hsp_agent_event *ev);
-/* Takes the first event of the queue. False: there is none. */
+/* Takes the first event of the queue. Returns false if there is none. */
 bool hsp_agent_take(struct hsp_agent_shell *s, struct hsp_agent_posted *ret);
 /* Ends the loop with exit status @rc, unless it is ending already. */
 void hsp_agent_stop(struct hsp_agent_shell *s, int rc);
-/* Something no restart of a part mends: the loop ends with exit status 1. */
+/* Reports a failure that no restart of a part of the shell mends: the loop ends with exit status
+ * 1. */
 void hsp_agent_fail(struct hsp_agent_shell *s, const struct hsp_err *why);
 
 #endif

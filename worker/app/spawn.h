@@ -47,8 +47,8 @@ enum { HSP_EXIT_TEXT = 64 };
 enum hsp_status hsp_spawn_executor(const struct hsp_spawn_opts *o, struct hsp_child *ret,
                                    struct hsp_err *err);
 
-/* Whether @pid has ended, and then how: "exit 1", "signal 9", "its GPU failed (exit 4)". To be
- * asked until true, then never again. */
+/* Returns true if @pid has ended, and writes how: "exit 1", "signal 9", "its GPU failed (exit 4)".
+ * Call it until it returns true, then never again. */
 bool hsp_spawn_ended(pid_t pid, char ret_text[HSP_EXIT_TEXT]);
 
 #endif

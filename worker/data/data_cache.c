@@ -221,8 +221,8 @@ static bool is_given_up(void *ctx)
     return r->give_up;
 }
 
-/* True when @x equals the present files of @r. A file changed so shortly before it was opened that
- * another change may have got the same time is none. */
+/* Returns true if @x equals the present files of @r. A file changed so shortly before it was opened
+ * that another change may have got the same time is none. */
 static bool is_wanted(const struct entry *x, const struct reading *r)
 {
     return x->format == r->format && r->vocab >= x->vocab &&
@@ -301,7 +301,7 @@ static void *read_thread(void *arg)
 
 /* ---- asking; under the lock ---- */
 
-/* True when the reading under way is the wish @w. */
+/* Returns true if the reading under way is for the request @w. */
 static bool is_read(const struct reading *r, const struct hsp_data_wish *w)
 {
     return !r->give_up && r->format == w->format && r->vocab == w->vocab &&
@@ -339,7 +339,8 @@ static enum hsp_status begin(struct hsp_data_cache *c, const struct hsp_data_wis
     return hsp_err_nomem(err, "reading the data set %s", w->path);
 }
 
-/* Waits for a change, or a little. False: @w is not to wait any more. */
+/* Waits for a change, for a short time. Returns false if the caller of @w must not wait any
+ * more. */
 static bool wait_a_little(struct hsp_data_cache *c, const struct hsp_data_wish *w)
 {
     if (w->stop != NULL) {

@@ -21,8 +21,9 @@
 
 struct hsp_data_cache; /* opaque */
 
-/* Readings left behind, each with a thread: as many places of data as one device may ask for until
- * somebody sees to a file system that does not answer. */
+/* Bound of abandoned readings. A thread that hangs in a file system is abandoned when nobody waits
+ * for its data. At this bound nothing more is read, until the file system answers or an operator
+ * starts the worker again. */
 #define HSP_DATA_LEFT_BEHIND 4u
 
 struct hsp_held_data { /* immutable while it is held */
@@ -42,15 +43,15 @@ struct hsp_data_wish {
 /* @wall_ns: ns since 1970, to compare with the times of files; NULL: the system's clock. NULL
  * without memory. */
 struct hsp_data_cache *hsp_data_cache_new(int64_t (*wall_ns)(void));
-/* Data sets still held, and a reading that does not end, may end later. NULL allowed; returns
- * NULL. */
+/* Frees the cache. Data sets that are still held, and a reading that hangs, may outlive it. NULL is
+ * allowed; returns NULL. */
 struct hsp_data_cache *hsp_data_cache_free(struct hsp_data_cache *c);
 
 /* Hold it until hsp_data_cache_put. Errors of hsp_dataset_open and hsp_dataset_read; HSP_EIO: also
- * when too many are left behind; HSP_ECANCELED: the wish's stop; HSP_ENOMEM. */
+ * when too many readings are abandoned; HSP_ECANCELED: the stop of the wish; HSP_ENOMEM. */
 enum hsp_status hsp_data_cache_get(struct hsp_data_cache *c, const struct hsp_data_wish *w,
                                    const struct hsp_held_data **ret, struct hsp_err *err);
-/* Once more, for another holder of @d; returns it. */
+/* Adds another holder of @d; returns @d. */
 const struct hsp_held_data *hsp_data_cache_hold(struct hsp_data_cache *c,
                                                 const struct hsp_held_data *d);
 /* NULL allowed; returns NULL. */

@@ -18,8 +18,8 @@
 #define HSP_DATASET_MAX_FILES 65536u
 #define HSP_MAX_SAMPLES       (UINT64_C(1) << 27) /* documents and pieces: a list of 1 GiB */
 
-/* Which file it was and how it was when it was mapped: a file whose contents have changed since has
- * another one. */
+/* Identity and state of a file when it was mapped. A file whose contents have changed since then
+ * has another value. */
 struct hsp_file_id {
     uint64_t dev, ino, bytes;
     int64_t mtime_ns, ctime_ns;
@@ -49,7 +49,8 @@ struct hsp_dataset {
     bool mapped; /* else one file on the heap */
     uint64_t n_tokens, n_bytes;
     struct hsp_data_cut cut;
-    /* owned: first token of each sample and one behind the last, as of hsp_corpus */
+    /* Owned: the first token of each sample, then one entry for the end of the last sample. struct
+     * hsp_corpus has the same form. */
     uint64_t *start;
     uint64_t n_samples;
 };
@@ -61,9 +62,9 @@ struct hsp_dataset {
 enum hsp_status hsp_dataset_open(const char *path, enum hsp_data_format format,
                                  struct hsp_dataset *ret, struct hsp_err *err);
 void hsp_dataset_close(struct hsp_dataset *d);
-/* Whether opening @path again would map the same bytes as @d has, as far as names, sizes and times
- * of the files tell (hsp_dataset_changed_ns). Reads none of them. False also where memory does not
- * suffice to look. */
+/* Returns true if opening @path again would map the same bytes as @d has, as far as names, sizes
+ * and times of the files tell (hsp_dataset_changed_ns). Reads none of them. False also where memory
+ * does not suffice to look. */
 bool hsp_dataset_is(const struct hsp_dataset *d, const char *path, enum hsp_data_format format);
 /* Looks at every file that is open: HSP_ESTALE when its size or the time of its last change differs
  * from those at its mapping; names it, with old and new values. */
@@ -73,7 +74,7 @@ enum hsp_status hsp_dataset_look(const struct hsp_dataset *d, struct hsp_err *er
  * hsp_dataset_is cannot see it. */
 int64_t hsp_dataset_changed_ns(const struct hsp_dataset *d);
 
-/* Asked every MiB of a long reading; true: it is given up. */
+/* Called after every MiB of a long reading; true cancels the reading. */
 struct hsp_data_stop {
     bool (*asked)(void *ctx);
     void *ctx;

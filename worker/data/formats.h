@@ -30,13 +30,14 @@ enum hsp_token_type {
     HSP_TOKEN_I64
 };
 
-/* Tokens of one file: @n of @type, from byte @first on. */
+/* The tokens of one file: @n tokens of @type, from byte @first on. */
 struct hsp_token_span {
     enum hsp_token_type type;
     uint64_t first, n;
 };
 
-/* Documents of a Megatron data set; document d is sequences doc(d) .. doc(d + 1) - 1. */
+/* The documents of a Megatron data set: document d consists of the sequences doc(d) .. doc(d + 1) -
+ * 1. */
 struct hsp_megatron_index {
     struct hsp_token_span tokens; /* in the .bin */
     uint64_t n_sequences, n_documents;
@@ -44,10 +45,11 @@ struct hsp_megatron_index {
 };
 
 size_t hsp_token_size(enum hsp_token_type t);
-/* Token @i (< s->n) of the file that starts at @file. */
+/* Returns token @i (< s->n) of the file that starts at @file. */
 int64_t hsp_token_get(const struct hsp_token_span *s, const uint8_t *file, uint64_t i);
 
-/* The first token that is not in 0 .. vocab - 1; s->n when all are. Reads all. */
+/* Returns the index of the first token that is not in 0 .. vocab - 1; s->n if there is none. Reads
+ * all tokens. */
 uint64_t hsp_token_outside(const struct hsp_token_span *s, const uint8_t *file, uint32_t vocab);
 
 /* @head: the first @len bytes of a file of @file_bytes (min(file_bytes, header) are enough). */
@@ -59,9 +61,9 @@ enum hsp_status hsp_nanogpt_parse(uint64_t file_bytes, struct hsp_token_span *re
  * without holes and fill the .bin; documents are in order and cover all sequences. */
 enum hsp_status hsp_megatron_parse(const uint8_t *idx, size_t len, uint64_t bin_bytes,
                                    struct hsp_megatron_index *ret, struct hsp_err *err);
-/* First token of document @d; n_documents: one behind the last token. */
+/* Returns the first token of document @d; for @d = n_documents the number of tokens. */
 uint64_t hsp_megatron_start(const struct hsp_megatron_index *ix, uint64_t d);
-/* The first document that begins behind token @at; n_documents when none does. */
+/* Returns the first document that begins after token @at; n_documents if there is none. */
 uint64_t hsp_megatron_next(const struct hsp_megatron_index *ix, uint64_t at);
 
 #endif

@@ -17,7 +17,7 @@ struct hsp_names {
     size_t n, cap;
 };
 
-/* Whether @path is a pattern, not a name. */
+/* Returns true if @path is a pattern, not a name. */
 bool hsp_is_pattern(const char *path);
 
 /* Files of @pattern, as glob(7) says: * and ? and [...] within the parts of a path, a leading dot

@@ -166,7 +166,7 @@ static pid_t start(const char *program, const char *device, int to)
     return pid;
 }
 
-/* Reads all bytes until the end. HSP_ETIMEDOUT; HSP_ELIMIT: too much. */
+/* Reads all bytes until the end. HSP_ETIMEDOUT; HSP_ELIMIT: too many bytes. */
 static enum hsp_status collect(int from, int64_t end_ms, char *ret, size_t size, size_t *ret_len)
 {
     for (size_t n = 0;;) {
@@ -188,7 +188,8 @@ static enum hsp_status collect(int from, int64_t end_ms, char *ret, size_t size,
     }
 }
 
-/* The last line of its output, without its name; libraries may have written before. */
+/* Returns the last line of the child process's output, without the prefix "hspmd-worker: ".
+ * Libraries may have printed the lines before. */
 static const char *last_line(char *text, size_t len)
 {
     static const char name[] = "hspmd-worker: ";
@@ -202,8 +203,8 @@ static const char *last_line(char *text, size_t len)
     return strncmp(line, name, sizeof(name) - 1) == 0 ? line + sizeof(name) - 1 : line;
 }
 
-/* The answer of a process about @device, in the words of *ret_said, which lie in @text; @what names
- * the question, for people. */
+/* Gets the answer of a child process about @device: *ret_said points into @text. @what names the
+ * question in messages. */
 static enum hsp_status ask(const char *program, const char *device, const char *what,
                            uint32_t within_ms, char text[HSP_GPU_ANSWER_MAX + 1],
                            const char **ret_said, struct hsp_err *err)

@@ -27,7 +27,8 @@ static const char *or_else(const char *given, const char *dflt)
 
 /* ---- addresses ---- */
 
-/* False: of another family, or IPv6's loopback, which NCCL passes over. */
+/* Returns false if the address is of another family, or is the loopback of IPv6, which NCCL
+ * ignores. */
 static bool ip_of(const struct sockaddr *a, struct hsp_ip *ret)
 {
     struct sockaddr_in v4;
@@ -166,7 +167,7 @@ static void look_for_plugin(void)
     }
 }
 
-/* Whether NCCL would load one by itself. */
+/* Returns true if NCCL would load a network plugin without being told. */
 static bool has_plugin(void)
 {
     bool told = getenv("NCCL_NET") != NULL || getenv("NCCL_NET_PLUGIN") != NULL;

@@ -15,15 +15,16 @@
 #define HSP_NCCL_TRUST_H
 #include "worker/probe/nccl_place.h"
 
-/* Whether NCCL's list has this name. "a,b": names with prefix a or b. "=a,b": exactly a or b.
- * "^...": all but these. "": all. @ports: an entry "a:1" counts for device a when it includes, and
- * not when it excludes. */
+/* Returns true if NCCL's list has this name. "a,b": names with prefix a or b. "=a,b": exactly a or
+ * b. "^...": all but these. "": all. @ports: an entry "a:1" counts for device a when it includes,
+ * and not when it excludes. */
 bool hsp_nccl_names(const char *list, const char *name, bool ports);
-/* Whether the variables say all that NCCL will do: no plugin gives it others, and its ranks do not
- * meet at an address of the administrator's. Else why not: nothing follows from the variables
- * then. */
+/* Returns true if the variables determine all that NCCL will do: no plugin gives NCCL other
+ * settings, and its ranks do not connect through an address of the administrator. Otherwise nothing
+ * follows from the variables, and @why has the reason. */
 bool hsp_nccl_known(hsp_getenv get, char why[HSP_NCCL_WHY]);
-/* Whether all that NCCL says among ranks of this host stays here; else why not. */
+/* Returns true if all messages of NCCL between ranks of this host stay on the host. Otherwise @why
+ * has the reason. */
 bool hsp_nccl_stays(const struct hsp_host_net *h, hsp_getenv get, char why[HSP_NCCL_WHY]);
 /* The networks (bit i: the one of number i) on which each interface and each RDMA device that NCCL
  * may use is, if all their traffic to other hosts stays on these networks; 0: why not, and the

@@ -16,7 +16,8 @@
 
 _Static_assert(HSP_CARD_NAME + 1 == IFNAMSIZ, "a name of the kernel's fits");
 
-/* The numeric form of an interface's address; false: of another family. */
+/* Writes the numeric form of an interface's address. Returns false if the address is of another
+ * family. */
 static bool text_of(const struct sockaddr *a, char ret[INET6_ADDRSTRLEN])
 {
     struct sockaddr_in v4;
@@ -105,7 +106,8 @@ static void add_rdma(const char *interface, struct hsp_nccl_card *c)
     }
 }
 
-/* The same of the interfaces it is stacked on (bonds, VLANs), @depth deep. False: none is here. */
+/* Does the same for the interfaces below a stacked one (bonds, VLANs), @depth deep. Returns false
+ * if there is none. */
 static bool add_lower(const char *interface, unsigned depth, struct hsp_nccl_card *c)
 {
     char lower[PATH_MAX];

@@ -328,7 +328,7 @@ static void hear(const struct ear *e, unsigned i, enum hsp_gpu_sign_kind kind, u
     e->sink(e->ctx, i, &(struct hsp_gpu_sign){kind, value});
 }
 
-/* Whether the answer counts; one that the GPU is lost is the sign of that, once. */
+/* Returns true if NVML has answered. The answer that the GPU is lost is reported once as a sign. */
 static bool answered(const struct ear *e, unsigned i, enum nvml_result r)
 {
     struct gpu *g = &e->n->gpu[i];

@@ -13,11 +13,12 @@
 #define SMALLEST    64   /* and its next two fit into the least array */
 #define MOST_SIZES  7    /* 4096 */
 #define LONG_S      1e-3 /* eight times as long is the next one */
-#define BATCH_S     2e-3 /* work between two marks: their own time is a few microseconds */
+/* work between two events of the device; the events themselves take a few microseconds */
+#define BATCH_S 2e-3
 /* Products of a type before they are measured: power limits act within tenths of a second. */
 #define WARM_S       0.3
 #define BUDGET_S     0.05 /* of a size of products */
-#define SHAPE_S      0.02 /* of another shape, there and back for attention */
+#define SHAPE_S      0.02 /* products of another shape; for attention forward and backward */
 #define COPY_S       0.01 /* of a way between two devices */
 #define MEMORY_S     0.08 /* of memory, and each way of the host's link */
 #define MOST_CALLS   1000 /* in a batch */
@@ -95,7 +96,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds of one call in each of the batches that fit into @budget_s, ascending. */
+/* Measures the seconds of one call in each of the batches that fit into @budget_s, and sorts them
+ * in ascending order. */
 static enum hsp_status batches(const struct bench *x, give f, const void *what, double budget_s,
                                double ret[MOST_BATCHES], unsigned *ret_n, struct hsp_err *err)
 {
@@ -139,7 +141,7 @@ static enum hsp_status median(const struct bench *x, give f, const void *what, d
 
 /* ---- numbers ---- */
 
-/* Fills the operands: the first two arrays, numbers of their own each. */
+/* Fills the operands, which are the first two arrays, with different numbers. */
 static enum hsp_status fill(const struct bench *x, enum hsp_dtype t, struct hsp_err *err)
 {
     struct hsp_backend *b = x->b;
@@ -178,7 +180,7 @@ static enum hsp_status give_shape(const struct bench *x, const void *what, struc
     return st;
 }
 
-/* The other classes, with as many operations as an even product of side @n. */
+/* Measures the other shape classes, with as many operations as an even product of side @n. */
 static enum hsp_status shapes(const struct bench *x, enum hsp_dtype t, bool tf32, int64_t n,
                               double rate, double fixed_s, double ret[HSP_N_GEMM_CLASSES],
                               struct hsp_err *err)
@@ -216,8 +218,8 @@ static enum hsp_status largest_side(const struct bench *x, enum hsp_dtype t, boo
     return st;
 }
 
-/* The largest three sizes count, when the device has been busy with the largest for as long as it
- * takes to come to the clock that its power allows. */
+/* Only the largest three sizes count. Before that the device is kept busy with the largest size,
+ * until its clock has come down to the clock that its power limit allows. */
 static enum hsp_status products(const struct bench *x, enum hsp_dtype t, bool tf32,
                                 double *ret_rate, double *ret_fixed_s,
                                 double ret_part[HSP_N_GEMM_CLASSES], struct hsp_err *err)
@@ -260,7 +262,8 @@ static enum hsp_status memory(const struct bench *x, double *ret, struct hsp_err
     return st;
 }
 
-/* An instruction so small that its numbers take no time: the time of giving and beginning it. */
+/* Measures the time to issue and start an instruction, with an addition so small that its
+ * arithmetic takes no time. */
 static enum hsp_status tiny(const struct bench *x, double *ret_us, struct hsp_err *err)
 {
     double best = 1e30, s = 0;
@@ -314,7 +317,7 @@ static void close_bench(struct bench *x)
     x->host = NULL;
 }
 
-/* As much memory as there is, up to the size wanted; nothing is in it. */
+/* Allocates as much memory as there is, up to the size wanted, without filling it. */
 static enum hsp_status open_bench(struct bench *x, size_t most, struct hsp_err *err)
 {
     enum hsp_status st = HSP_ENOMEM;

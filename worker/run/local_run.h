@@ -9,11 +9,12 @@
 #include "worker/exec/engine.h"
 #include "worker/exec/state_init.h"
 
-/* Opens the backend of @rank, with @threads of the host where it computes there. */
+/* Opens the backend of @rank; a backend that computes on the host gets @threads threads. */
 typedef enum hsp_status (*hsp_open_backend)(void *ctx, uint32_t rank, int threads,
                                             struct hsp_backend **ret, struct hsp_err *err);
 
-/* Hash of the identity of the GPU of @rank (worker/backend/plugin.h), 0: it has none. */
+/* Returns a hash of the identity of the GPU of @rank (worker/backend/plugin.h), 0 if it has no
+ * GPU. */
 typedef uint64_t (*hsp_gpu_identity)(void *ctx, uint32_t rank);
 
 struct hsp_local_opts {
@@ -41,19 +42,22 @@ struct hsp_local; /* opaque */
 /* The state is version 0 on return. */
 enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local **ret,
                                struct hsp_err *err);
-/* Steps [from, to). The first error of any rank; the others are ended by it. */
+/* Runs the steps [from, to). Returns the first error of any rank, which also ends the other
+ * ranks. */
 enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, struct hsp_err *err);
 struct hsp_local *hsp_local_close(struct hsp_local *l); /* NULL is fine; returns NULL */
 
 /* Of the host: the state when hsp_local_run returned last, or the open; NULL of a rank that is not
  * open. Not for hooks. */
 void *hsp_local_state(const struct hsp_local *l, uint32_t rank);
-/* Takes over state that the caller wrote there, between two runs. Errors of the backend. */
+/* Takes over state that the caller has written to hsp_local_state between two runs. Errors of the
+ * backend. */
 enum hsp_status hsp_local_put(struct hsp_local *l, uint32_t rank, struct hsp_err *err);
 /* For hooks: valid once the run began. */
 struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank);
 
-/* Data set of a program file: its data path, or a made-up one when that is empty. */
+/* Opens the data set of a program file: the files of its data path, or synthetic data if the path
+ * is empty. */
 enum hsp_status hsp_local_dataset(const struct hsp_program_file *f, struct hsp_dataset *ret,
                                   struct hsp_err *err);
 

@@ -35,8 +35,8 @@
 #define LOW_STATE    0.25 /* of the largest number in it, a state of a bf16 job may be off */
 #define FILE_ARENA   ((size_t)1 << 30)
 
-/* Tensors that differ by their place in the single-device graph, of which nodes are the
- * beginning. */
+/* A tensor that differs, with its place in the single-device graph. Places begin with the nodes of
+ * the graph. */
 enum { PLACE_SUM = INT32_MAX - 2, PLACE_GRADIENT, PLACE_END };
 
 struct difference {
@@ -84,8 +84,8 @@ static void report(struct verify *v, uint32_t node, const char *what, const char
     (void)pthread_mutex_unlock(&v->lock);
 }
 
-/* Sums of the loss are fp64 in fp32 jobs too, and gradients fp32 in bf16 ones, of values that are
- * not. */
+/* Sums of the loss are fp64 also in fp32 jobs, and gradients are fp32 also in bf16 jobs. Their
+ * addends have the narrower type. */
 static double tolerance(const struct verify *v, enum hsp_dtype t)
 {
     if (v->low) {
@@ -150,7 +150,7 @@ struct expected {
     double floor; /* of a scale: a true 0 is noise below it */
 };
 
-/* A parameter as it was before the step, from the unsharded state. */
+/* Gets a parameter as it was before the step, from the unsharded state. */
 static enum hsp_status expect_param(struct verify *v, uint32_t state, struct expected *x,
                                     struct hsp_err *err)
 {
@@ -160,7 +160,7 @@ static enum hsp_status expect_param(struct verify *v, uint32_t state, struct exp
     return hsp_kept_put(&x->own, &w, &v->ref->bind.state[state].full, 0, err);
 }
 
-/* Whether the unsharded program accumulates @tensor in @acc. */
+/* Returns true if the unsharded program accumulates @tensor in @acc. */
 static bool accumulates(const struct hsp_program *ref, uint32_t tensor, uint32_t acc)
 {
     for (uint32_t k = 0; k < ref->tpl.n_instrs; k++) {
@@ -202,7 +202,9 @@ static enum hsp_status expect_acc(const struct vrank *c, uint32_t instr, uint32_
     return st;
 }
 
-/* A Reshard per slot of a home fills the parameter in use: whole behind the last of them. */
+/* Returns true if a later Reshard writes the output of Reshard @instr before any instruction reads
+ * that output. One Reshard for each slot of a home fills a parameter, which is complete after the
+ * last of these Reshards. */
 static bool filled_later(const struct hsp_program *p, uint32_t instr)
 {
     const struct hsp_instr *i = &p->tpl.instrs[instr];
@@ -220,13 +222,13 @@ static bool filled_later(const struct hsp_program *p, uint32_t instr)
     return false;
 }
 
-/* Whether a tensor of the unsharded program is the gradient of another. */
+/* Returns true if a tensor of the unsharded program is the gradient of another tensor. */
 static bool is_gradient(const struct verify *v, uint32_t ref)
 {
     return strstr(v->ref->tpl.tensors[ref].name, ".grad") != NULL;
 }
 
-/* HSP_ENOENT: nothing to compare output @o of the instruction with. */
+/* Finds the expected value of output @o of the instruction. HSP_ENOENT: there is none. */
 static enum hsp_status expect(const struct vrank *c, uint32_t instr, uint8_t o, uint32_t micro,
                               struct expected *x, struct hsp_err *err)
 {
@@ -263,8 +265,9 @@ static enum hsp_status expect(const struct vrank *c, uint32_t instr, uint8_t o, 
     return HSP_OK;
 }
 
-/* Where a difference stands: of no node are sums over micro-batches and Post, before the
- * gradients. */
+/* Returns the place by which differences are ordered: the node of the single-device graph. Sums
+ * over micro-batches and instructions of Post belong to no node; their place is just before that of
+ * the gradients. */
 static uint32_t place_of(const struct hsp_instr *i)
 {
     return i->node < PLACE_SUM ? i->node : PLACE_SUM;
@@ -321,7 +324,7 @@ static enum hsp_status many_traced(void *ctx, uint32_t instr, uint32_t micro, bo
     return st;
 }
 
-/* State tensor of @p that is template tensor @t; UINT32_MAX. */
+/* Returns the state tensor of @p that is template tensor @t; UINT32_MAX if there is none. */
 static uint32_t state_of(const struct hsp_program *p, uint32_t t)
 {
     for (uint32_t k = 0; k < p->bind.n_state; k++) {
@@ -332,8 +335,8 @@ static uint32_t state_of(const struct hsp_program *p, uint32_t t)
     return UINT32_MAX;
 }
 
-/* Calls @fn for the gradient of each update: view with the home's box, state tensor of the
- * parameter. */
+/* Calls @fn for the gradient of each update, with a view that has the box of the home, and the
+ * state tensor of the parameter. */
 static enum hsp_status each_gradient(const struct vrank *c, const struct hsp_program *p,
                                      struct hsp_engine *e,
                                      enum hsp_status (*fn)(const struct vrank *, uint32_t,
@@ -572,9 +575,9 @@ static void drop_kept(struct verify *v)
     }
 }
 
-/* A gradient that is 0 in truth is rounding noise: all are judged on the scale of the largest,
- * those of activations (attention that sees one token has none for its query) on a small part of
- * it. */
+/* A gradient whose true value is 0 is rounding noise. So all gradients are compared on the scale of
+ * the largest gradient, and those of activations on a small part of that scale. Example: attention
+ * that sees one token has the gradient 0 for its query. */
 static void level_gradients(struct verify *v)
 {
     double scale = 0.0, rows = 0.0;

@@ -21,7 +21,8 @@ static bool ends_in(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-/* The name without the suffixes of programs: "#sum", "#whole"; tensors of Eval keep "#eval". */
+/* Writes the name without the suffixes that programs add ("#sum", "#whole") to @out. Tensors of
+ * Eval keep "#eval". */
 static void plain_name(const char *name, char out[HSP_MAX_NAME + 8])
 {
     size_t n = strcspn(name, "#");
@@ -33,7 +34,7 @@ static void plain_name(const char *name, char out[HSP_MAX_NAME + 8])
 
 /* ---- the unsharded program ---- */
 
-/* Whether op @i is linear in the inputs of @mask taken together. */
+/* Returns true if op @i is linear in the inputs of @mask taken together. */
 static bool linear_in(const struct hsp_program *p, const struct hsp_instr *i, uint32_t mask)
 {
     struct hsp_axes ax;
@@ -148,8 +149,8 @@ static bool op_extents(const struct hsp_program *p, const struct hsp_instr *i,
            hsp_op_extents((enum hsp_op)i->op, &at, ret_ax, in, ret, NULL) == HSP_OK;
 }
 
-/* The axis that is the batch; HSP_MAX_AXES: none. Its length is the micro-batch's, or a rank's part
- * of it. */
+/* Returns the axis that is the batch, HSP_MAX_AXES if there is none. Its length is that of the
+ * micro-batch, or of a rank's part of the micro-batch. */
 static uint8_t batch_axis(const struct hsp_instr *i, const struct hsp_axes *ax,
                           const struct hsp_match *match)
 {
@@ -171,7 +172,7 @@ static bool has_axis(const struct hsp_operand_use *u, uint8_t axis)
     return false;
 }
 
-/* Whether output @o of this op of a rank is a sum over an axis of which the rank has only a
+/* Returns true if output @o of this op of a rank is a sum over an axis of which the rank has only a
  * part. */
 static bool cut_sum(const struct hsp_program *ref, const struct hsp_program *p,
                     const struct hsp_instr *i, const struct hsp_match *match, uint8_t o)
@@ -216,8 +217,9 @@ static bool reduces(const struct hsp_reshard_bind *r)
     return false;
 }
 
-/* Whether addends may go through this instruction: an op must be linear in exactly those inputs. An
- * addend that enters another op is a mistake, and the op's output is judged as a complete value. */
+/* Returns true if addends may pass through this instruction: an op must be linear in exactly the
+ * inputs that are addends. An addend that enters another op is a mistake, and the output of that op
+ * is compared as a complete value. */
 static bool passes(const struct hsp_program *p, const struct hsp_instr *i, uint32_t partial_inputs)
 {
     if (i->kind == HSP_I_RESHARD) {
@@ -249,7 +251,8 @@ void hsp_verify_match(const struct hsp_program *ref, const uint8_t *classes,
 
 /* ---- sums in two steps ---- */
 
-/* Whether two ranks are members of one stage: a stream runs each node on one of its stages. */
+/* Returns true if two ranks are members of one stage. A pipeline runs each node on one of its
+ * stages. */
 static bool same_stage(const struct hsp_program *a, const struct hsp_program *b)
 {
     uint32_t i = 0;
@@ -268,7 +271,7 @@ static bool same_stage(const struct hsp_program *a, const struct hsp_program *b)
     return false;
 }
 
-/* True when a Reshard of @rank adds parts of several members of its stage. */
+/* Returns true if a Reshard of @rank adds parts of several members of its stage. */
 static bool adds_members(const struct hsp_program *programs, uint32_t rank,
                          const struct hsp_reshard_bind *r)
 {

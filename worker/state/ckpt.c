@@ -129,7 +129,7 @@ static bool is_there(const struct hsp_folder *job, const char *name)
     return faccessat(job->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Whether @name is the folder that is open as @step. */
+/* Returns true if @name is the folder that is open as @step. */
 static bool is_open_as(const struct hsp_folder *job, const char *name,
                        const struct hsp_folder *step)
 {
@@ -486,7 +486,8 @@ enum hsp_status hsp_ckpt_look_at(const char *dir, const struct hsp_ckpt_place *a
     return open_place(dir, at, false, ret, err);
 }
 
-/* Whether the step @c, which may be NULL, is of @job and has @content, where that is known. */
+/* Returns true if the step @c, which may be NULL, is of @job and has @content, where that is
+ * known. */
 static bool is_it(const struct hsp_ckpt *c, uint32_t job, const uint64_t *content)
 {
     return c != NULL && c->info.job_id == job &&

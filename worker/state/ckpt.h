@@ -29,12 +29,14 @@ struct hsp_ckpt_info {
     char job[64];
     uint64_t step; /* version of the state: number of updates made */
     uint64_t term, epoch;
-    uint32_t n_ranks;  /* that wrote shards */
-    uint32_t n_params; /* of the model, numbered from 0; a commit without one of them is refused */
-    uint32_t job_id;   /* two jobs may have one name; 0: not known, written by an earlier version */
+    uint32_t n_ranks; /* that wrote shards */
+    /* Parameters of the model, numbered from 0. A checkpoint that lacks one of them is not
+     * committed. */
+    uint32_t n_params;
+    uint32_t job_id; /* two jobs may have one name; 0: not known, written by an earlier version */
     struct hsp_whose whose; /* no cluster: written by an earlier version */
-    /* The attempt has the name that earlier versions use, since one of its writers is of those. Not
-     * stored. */
+    /* The attempt has the name that earlier versions use, since one of its writers is such a
+     * version. Not stored. */
     bool old_name;
 };
 
@@ -93,8 +95,8 @@ struct hsp_ckpt_tensor {
  * they are read (ckpt_read.h).
  *
  * HSP_ENOENT; HSP_EDIGEST: damaged, the message names the place; HSP_EVERSION: of another version
- * of the program, the message names the remedy; HSP_ELIMIT; HSP_EIO; HSP_ENOMEM: want of memory or
- * of descriptors, so nothing is known of the step. */
+ * of the program, the message names the remedy; HSP_ELIMIT; HSP_EIO; HSP_ENOMEM: memory or
+ * descriptors are short, so the state of the step is unknown. */
 enum hsp_status hsp_ckpt_open_at(const char *dir, const struct hsp_ckpt_place *at,
                                  struct hsp_ckpt **ret, struct hsp_err *err);
 /* As hsp_ckpt_open_at, but holds no descriptor afterwards, and one at a time meanwhile. The result
@@ -119,7 +121,7 @@ uint64_t hsp_ckpt_content(const struct hsp_ckpt *c);
 /* Whole tensors, sorted by (tensor, kind). */
 size_t hsp_ckpt_count(const struct hsp_ckpt *c);
 const struct hsp_ckpt_tensor *hsp_ckpt_tensor_at(const struct hsp_ckpt *c, size_t i);
-/* By name of the parameter; NULL when absent. */
+/* Finds a tensor by the name of its parameter. Returns NULL if there is none. */
 const struct hsp_ckpt_tensor *hsp_ckpt_find(const struct hsp_ckpt *c, const char *name,
                                             uint8_t kind);
 

@@ -19,8 +19,9 @@
 struct hsp_ckpts_asked {
     struct hsp_ckpt_info us; /* job, job_id, whose.cluster */
     size_t n;
-    const uint64_t *step; /* on record: opened by name, as the folder may not list them yet (NFS) */
-    size_t max;           /* of the list */
+    /* Steps on record. Each is opened by its name, as the folder may not list it yet (NFS). */
+    const uint64_t *step;
+    size_t max; /* of the list */
 };
 
 struct hsp_ckpt_found {
@@ -34,8 +35,8 @@ struct hsp_ckpts_found {
     /* Nothing in @dir shows that the job began there, not even its file (ckpt_sign.h): the path
      * may not be mounted, or the job never ran here. */
     bool absent;
-    /* Of the newest such step above those of the list, on record or not. Code HSP_OK: there is
-     * nothing to tell. */
+    /* The damage of the newest damaged step that is newer than those of the list, on record or not.
+     * Code HSP_OK: there is none. */
     struct hsp_err damage;
     /* A step that is or may be there and cannot be read now; or the folder cannot be read. A later
      * question may find the step. If its owner cannot be read either, the message says so. */
@@ -43,11 +44,11 @@ struct hsp_ckpts_found {
 };
 
 /* Finds the newest checkpoints in @dir of the job of @q. A step is listed once for each content.
- * None where there is no @dir. A step that is known to be another job's is passed over with all its
- * faults.
+ * The list is empty if there is no @dir. A step that is known to be another job's is ignored, with
+ * all its faults.
  *
- * HSP_ENOMEM: want of memory or of descriptors, so nothing is known. Errors of hsp_ckpt_is_signed,
- * where nothing else shows that the job began in @dir. */
+ * HSP_ENOMEM: memory or descriptors are short, so the result is unknown. Errors of
+ * hsp_ckpt_is_signed, if nothing else shows that the job began in @dir. */
 enum hsp_status hsp_ckpt_find_all(const char *dir, const struct hsp_ckpts_asked *q,
                                   struct hsp_ckpts_found *ret, struct hsp_err *err);
 

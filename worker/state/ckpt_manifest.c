@@ -35,7 +35,7 @@ static bool add_data(cJSON *m, const struct hsp_data_cursor *c)
            hsp_json_add_u64(o, "tokens_read", hsp_data_cursor_tokens(c));
 }
 
-/* The number of a name; false: there is none of it. */
+/* Gets the number of a name. Returns false if there is no such name. */
 static bool read_name(const cJSON *o, const char *key, const char *(*name)(unsigned), uint8_t *ret)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key)), *one;
@@ -143,7 +143,8 @@ enum hsp_status hsp_ckpt_other_format(const struct hsp_folder *step, const char 
         step->path, name);
 }
 
-/* Reads all members but the digest, which is right. False: a member is missing or wrong. */
+/* Reads all members except the digest, which is right. Returns false if a member is missing or
+ * wrong. */
 static bool read_members(const cJSON *m, struct hsp_ckpt *c)
 {
     const cJSON *job = cJSON_GetObjectItemCaseSensitive(m, "job");

@@ -36,7 +36,7 @@ struct hsp_ckpt_owner {
     struct hsp_err why; /* of UNKNOWN */
 };
 
-/* Whether the manifest @step is of the job of @us: HSP_CKPT_OURS. */
+/* Returns true if the manifest @step is of the job of @us: HSP_CKPT_OURS. */
 bool hsp_ckpt_is_of(const struct hsp_ckpt_info *step, const struct hsp_ckpt_info *us);
 /* The owner of the folder @name in the folder @job, seen from the job of @us. HSP_ENOMEM: want of
  * memory or of descriptors, so the owner is not known. */

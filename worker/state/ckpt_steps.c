@@ -233,7 +233,7 @@ static void remove_found(struct pass *p, const struct found *f)
     note(p, hsp_folder_remove(p->job, name, HSP_CKPT_MANIFEST, &why), &why);
 }
 
-/* Whether the job of the pass may and should delete the complete step @f, of @o. */
+/* Returns true if the job of the pass may and should delete the complete step @f, of @o. */
 static bool is_old(struct pass *p, const struct found *f, const struct hsp_ckpt_owner *o)
 {
     if (o->later || (o->kind != HSP_CKPT_OURS && o->kind != HSP_CKPT_NOBODY)) {

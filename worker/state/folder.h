@@ -64,7 +64,7 @@ enum hsp_status hsp_folder_remove_open(const struct hsp_folder *f, const struct 
  * renaming. */
 enum hsp_status hsp_folder_set_aside(const struct hsp_folder *f, const char *from, char *to,
                                      size_t cap, struct hsp_err *err);
-/* Whether @name in the open folder @at is a folder, and no link to one. */
+/* Returns true if @name in the open folder @at is a folder, and no link to one. */
 bool hsp_is_folder(int at, const char *name);
 /* Calls @fn with each name in the folder but "." and ".."; false from @fn ends the calls.
  * HSP_EIO: the folder could not be read to its end, so @fn has not seen all names. */

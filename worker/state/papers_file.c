@@ -82,7 +82,8 @@ enum hsp_status hsp_papers_file_remove(const char *dir, uint32_t job, struct hsp
     return st;
 }
 
-/* The job of a file name. *ret_rest: the letters behind ".papers", "" none. False: another file. */
+/* Gets the job of a file name. *ret_rest: the letters after ".papers", "" if there are none.
+ * Returns false if it is another file. */
 static bool job_of(const char *name, uint32_t *ret, const char **ret_rest)
 {
     const char *digits = name + strlen(BEGIN), *end = strstr(name, END);

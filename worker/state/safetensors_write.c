@@ -344,7 +344,7 @@ static enum hsp_status write_sums(const struct hsp_st_writer *w, struct hsp_err 
     return st == HSP_OK ? st : hsp_state_io_error(err, "cannot write", w->path);
 }
 
-/* Whether the name is still that of the file that was created, not of a later writer's. */
+/* Returns true if the name is still that of the file that was created, not of a later writer's. */
 static bool is_own(const struct hsp_st_writer *w)
 {
     struct stat own, now;

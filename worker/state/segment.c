@@ -452,8 +452,8 @@ static bool sizes_fit(const struct seg_head *h, size_t bytes)
            memcmp(&want, h, sizeof(want)) == 0 && h->file_bytes == bytes;
 }
 
-/* Whether only the words that name the format are damaged: with the words of @format in their
- * place, head and table fit their hash. */
+/* Returns true if only the words that name the format are damaged: with the words of @format in
+ * their place, head and table fit their hash. */
 static bool fits(const struct hsp_state_segment *s, uint32_t format)
 {
     struct seg_head h;
@@ -479,9 +479,9 @@ static bool word_damaged(uint64_t sealed)
     return sealed != SEG_SEALED && sealed != SEG_OPEN;
 }
 
-/* Whether the seal is damaged, while a writer may be at work. A seal that does not fit, and was the
- * same before and behind the look, is damaged. A seal that changes at each look is open. A seal
- * word that no writer stores is damaged. */
+/* Returns true if the seal is damaged, while a writer may be at work. A seal that does not fit, and
+ * was the same before and behind the look, is damaged. A seal that changes at each look is open. A
+ * seal word that no writer stores is damaged. */
 static bool seal_damaged(const struct hsp_state_segment *s)
 {
     for (int look = 0; look < SEAL_LOOKS; look++) {

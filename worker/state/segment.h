@@ -68,10 +68,10 @@ enum hsp_status hsp_segment_check(struct hsp_state_segment *s, struct hsp_err *e
 
 /* ---- spares (segment_spare.h) ---- */
 
-/* Whether its file has its name in @dir. */
+/* Returns true if the file of @s still has its name in @dir. */
 bool hsp_segment_is_named(const char *dir, const struct hsp_state_segment *s);
-/* Unseals @s and makes its file a spare. Only hsp_segment_reuse and hsp_segment_close may
- * touch @s from here on. False: another file has its name, or none; only close may. */
+/* Unseals @s and makes its file a spare. Only hsp_segment_reuse and hsp_segment_close may touch @s
+ * from here on. Returns false if another file has its name, or no file has; then only close may. */
 bool hsp_segment_make_spare(const char *dir, struct hsp_state_segment *s,
                             char ret_path[HSP_SEGMENT_PATH]);
 /* As hsp_segment_create, out of @s, whose file is the spare @spare and has hsp_segment_file_bytes
@@ -102,7 +102,7 @@ uint32_t hsp_segment_n(const struct hsp_state_segment *s);
 const struct hsp_segment_row *hsp_segment_row_at(const struct hsp_state_segment *s, uint32_t i);
 /* Hash of a row's box at the sealed version; meaningless while unsealed. */
 uint64_t hsp_segment_row_hash(const struct hsp_state_segment *s, uint32_t i);
-/* Whether the row still has that hash. */
+/* Returns true if the data of the row still has the hash of the row. */
 bool hsp_segment_row_fits(const struct hsp_state_segment *s, uint32_t i);
 void *hsp_segment_area(const struct hsp_state_segment *s); /* writable only when opened so */
 int64_t hsp_segment_area_bytes(const struct hsp_state_segment *s);

@@ -27,13 +27,14 @@ struct hsp_segment_info {
  * memory for the list, or to open one of the segments. */
 enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
                                  struct hsp_err *err);
-/* Deletes one file; no error when it is not there. Its memory is free soon (segment_free.h). */
+/* Deletes one file; an absent file is no error. Its memory becomes free soon (segment_free.h). */
 enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key *key,
                                    struct hsp_err *err);
 
 typedef bool hsp_segment_filter(const struct hsp_segment_key *key, const void *ctx);
-/* Deletes the files of creations that were not finished, of those keys that @which takes (NULL:
- * all). Their creators have died. HSP_ENOENT, HSP_ELIMIT, HSP_EIO. */
+/* Deletes the files of segments whose creation was not finished, for the keys that @which accepts
+ * (NULL: all keys). The processes that began these files must be dead. HSP_ENOENT, HSP_ELIMIT,
+ * HSP_EIO. */
 enum hsp_status hsp_segment_remove_unfinished(const char *dir, hsp_segment_filter *which,
                                               const void *ctx, struct hsp_err *err);
 

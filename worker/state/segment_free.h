@@ -1,9 +1,10 @@
 /* Frees the memory of deleted segments on a thread of its own: tens of GiB take seconds, and an
  * executor that waits for them looks dead.
  *
- * Example:   RELEASE deletes 8 files of 30 GiB each. Their names are gone at once, and RELEASED is
- *            sent. The memory is free later. An executor that wants 60 GiB of the folder meanwhile,
- *            and finds less room there, waits for that.
+ * Example:   RELEASE deletes 8 files of 30 GiB each. The names of the files are gone at once, and
+ *            the executor sends RELEASED. The memory becomes free later. An executor that needs 60
+ *            GiB of the folder meanwhile, and finds less room there, waits until the memory is
+ *            free.
  * Purity:    shell (files, a thread for each file).
  * Threads:   any, in all processes that share the folder. The folder is locked (flock, shared)
  *            while memory is freed. A process that ends frees the rest first. */
@@ -12,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Ends long work on a segment: asked again and again meanwhile. */
+/* Cancels long work on a segment: the work asks it again and again. */
 struct hsp_segment_stop {
     bool (*over)(void *of); /* true: give up */
     void *of;
@@ -24,13 +25,14 @@ static inline bool hsp_segment_stopped(const struct hsp_segment_stop *stop)
     return stop != NULL && stop->over(stop->of);
 }
 
-/* As unlink(@path), of a file in folder @dir: 0 means that the name is gone; memory may be freed
- * later. */
+/* Deletes the file @path in folder @dir, as unlink does. 0 means that the name is gone; the memory
+ * may be freed later. */
 int hsp_segment_unlink(const char *dir, const char *path);
-/* Announces that room in @dir comes free soon: until the descriptor that it returns is closed, a
- * process that lacks room in @dir waits. Below 0: not announced. */
+/* Announces that room in @dir becomes free soon. A process that lacks room in @dir waits until the
+ * returned descriptor is closed. Returns a negative number if it could not announce. */
 int hsp_segment_room_comes(const char *dir);
-/* Waits until the memory of all segments so deleted from @dir is free, or @stop says so. */
+/* Waits until the memory of all segments that were deleted from @dir in this way is free, or until
+ * @stop ends the wait. */
 void hsp_segment_await_free(const char *dir, const struct hsp_segment_stop *stop);
 
 #endif

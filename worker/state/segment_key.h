@@ -32,7 +32,7 @@ enum hsp_status hsp_segment_normal_key(const struct hsp_segment_key *key,
 enum hsp_status hsp_segment_paths(const char *dir, const struct hsp_segment_key *key,
                                   char ret_path[HSP_SEGMENT_PATH], char ret_tmp[HSP_SEGMENT_PATH],
                                   struct hsp_err *err);
-/* Whether @file is the file name of @key, a key that is in normal form. */
+/* Returns true if @file is the file name of @key, a key that is in normal form. */
 bool hsp_segment_key_names(const struct hsp_segment_key *key, const char *file);
 /* The key of the file name @file ("tiny+a+0+e3+s1.seg"), for a segment with a damaged head. False:
  * no key has this file name; *ret untouched. */

@@ -120,7 +120,7 @@ enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, ui
     return st;
 }
 
-/* Whether a sealed segment of the same job and device is there. */
+/* Returns true if a sealed segment of the same job and device is there. */
 static bool device_has_state(const struct hsp_segment_info *info, size_t n,
                              const struct hsp_segname *of)
 {
@@ -135,7 +135,7 @@ static bool device_has_state(const struct hsp_segment_info *info, size_t n,
     return false;
 }
 
-/* Whether no process will seal or read a segment: it is unsealed, or damaged. */
+/* Returns true if no process will seal or read a segment: it is unsealed, or damaged. */
 static bool of_no_use(const struct hsp_segment_info *i)
 {
     return i->status == HSP_EDIGEST || (i->status == HSP_OK && i->version == HSP_NO_VERSION);

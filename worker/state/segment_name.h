@@ -18,11 +18,11 @@ struct hsp_segname {
 };
 
 void hsp_segname_key(const struct hsp_segname *n, struct hsp_segment_key *ret);
-/* False: not a name of ours. */
+/* Returns false if it is not a name of ours. */
 bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *ret);
 
-/* The name of a scanned file, also of one that cannot be used. False: the file is none of ours, or
- * a copy under another name, which is left alone. */
+/* Gets the name of a scanned file, even if the file cannot be used. Returns false if the file is
+ * none of ours, or a copy under another name, which is left alone. */
 bool hsp_segname_of(const struct hsp_segment_info *file, struct hsp_segname *ret);
 
 /* Lists every sealed segment in @dir; *ret is released with free(). A directory that is not there

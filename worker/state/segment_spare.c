@@ -41,7 +41,7 @@ static int open_file(int folder, const char *name, struct stat *ret)
     return fd;
 }
 
-/* Locks @fd. False: it is another's, or @name is another file by now. */
+/* Locks @fd. Returns false if another process has locked it, or @name is another file by now. */
 static bool lock(int fd, int folder, const char *name, struct stat *of)
 {
     return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, of) == 0 && is_named(folder, name, of);

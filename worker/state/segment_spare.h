@@ -28,7 +28,7 @@ struct hsp_segment_file {
     ino_t ino;
 };
 
-/* Whether @path is the name of @f. */
+/* Returns true if @path is the name of @f. */
 bool hsp_segment_file_is(const char *path, const struct hsp_segment_file *f);
 /* Locks the spare @path, if it is still @f and has @bytes. No other process cuts it until the
  * descriptor that this returns is closed. Below 0: the spare is gone. */

@@ -1,7 +1,7 @@
 /* Passes messages between ranks through a shared hub. A sender finds the posted receive of its
- * peer, or leaves a message in the peer's mailbox. The rank that comes second copies, outside the
- * lock. Possible failure: an abort or a size that does not match kills the hub, and with it every
- * rank's operations.
+ * peer, or leaves a message in the peer's mailbox. The second of the two ranks copies the message,
+ * without the lock. Possible failures: an abort, or a receive of another size than its message,
+ * kills the hub; then the operations of every rank fail.
  *
  * Invariant (L1): a request in state BUSY is being copied by some thread. A wait never returns
  * before that copy has ended, also when the hub is dead. */
@@ -17,13 +17,14 @@ struct msg {
     struct msg *next;
     uint32_t channel;
     size_t bytes;
-    struct hsp_runs data;     /* the sender's, or own */
-    struct hsp_comm_req *ref; /* the sender's request; NULL: the bytes are copied behind this */
+    struct hsp_runs data; /* the sender's, or own */
+    /* the sender's request; NULL: the bytes are copied and follow this struct */
+    struct hsp_comm_req *ref;
     uint8_t own[];
 };
 
-/* The messages and receives from one rank to one other. At most one of the two lists holds a given
- * channel. */
+/* The messages from one rank to another, and the receives posted for them. At most one of the two
+ * lists holds a given channel. */
 struct box {
     struct msg *first, **last;                  /* sent, not received */
     struct hsp_comm_req *posted, **posted_last; /* receives */
@@ -94,7 +95,7 @@ static enum hsp_status kill_size(struct hub *h, uint32_t from, uint32_t to, uint
     return fail(&e, err);
 }
 
-/* Takes the first posted receive of a channel off its list; NULL: none. */
+/* Removes the first posted receive of a channel from its list. Returns NULL if there is none. */
 static struct hsp_comm_req *take_posted(struct box *b, uint32_t channel)
 {
     for (struct hsp_comm_req **p = &b->posted; *p != NULL; p = &(*p)->next) {
@@ -124,8 +125,8 @@ static void drop_posted(struct box *b, const struct hsp_comm_req *req)
     }
 }
 
-/* Takes the first message of a channel (@ref NULL), or that of the request @ref, off its list;
- * NULL: none. */
+/* Removes a message from the mailbox: the first one of @channel (@ref NULL), or the one that the
+ * request @ref sends. Returns NULL if there is none. */
 static struct msg *take_msg(struct box *b, uint32_t channel, const struct hsp_comm_req *ref)
 {
     for (struct msg **p = &b->first; *p != NULL; p = &(*p)->next) {
@@ -142,8 +143,8 @@ static struct msg *take_msg(struct box *b, uint32_t channel, const struct hsp_co
     return NULL;
 }
 
-/* Copies a message into a posted receive. Called and returns with the lock held; drops it for the
- * copy. */
+/* Copies a message into a posted receive. The lock is held at the call and at the return, but not
+ * during the copy. */
 static void deliver(struct hub *h, struct loop *to, struct hsp_comm_req *r,
                     const struct hsp_runs *data)
 {
@@ -185,7 +186,8 @@ static enum hsp_status enqueue(struct hub *h, struct box *b, uint32_t channel,
     return HSP_OK;
 }
 
-/* Sends, or queues the message. @req NULL: a message that cannot be delivered now is copied. */
+/* Delivers the message, or queues it if no receive is posted. @req NULL: a queued message is
+ * copied. */
 static enum hsp_status post_send(struct loop *l, uint32_t peer, uint32_t channel,
                                  const struct hsp_runs *data, struct hsp_comm_req *req,
                                  struct hsp_err *err)
@@ -240,7 +242,8 @@ static enum hsp_status loop_isend(struct hsp_comm *c, uint32_t peer, uint32_t ch
     return st;
 }
 
-/* Copies a message that lies in the mailbox. Called and returns with the lock held. */
+/* Copies a message out of the mailbox. The lock is held at the call and at the return, but not
+ * during the copy. */
 static void collect(struct hub *h, struct msg *m, struct hsp_comm_req *req, uint32_t peer)
 {
     if (m->ref != NULL) {

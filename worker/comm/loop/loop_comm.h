@@ -3,7 +3,7 @@
  *
  * Role:      makes n hsp_comm that share a hub.
  * Threads:   each hsp_comm is used by one thread; the hub is locked.
- * Ownership: each hsp_comm is closed by its user; the hub goes with the last one. */
+ * Ownership: each hsp_comm is closed by its user; closing the last one frees the hub. */
 #ifndef HSP_LOOP_COMM_H
 #define HSP_LOOP_COMM_H
 #include "worker/comm/comm.h"

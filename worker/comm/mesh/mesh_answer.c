@@ -28,7 +28,7 @@ void hsp_mesh_drop_caller(struct mesh_making *m, uint32_t i)
     m->caller[i] = m->caller[--m->n_callers];
 }
 
-/* Answers a hello. False: the connection cannot be used. */
+/* Answers a hello. Returns false if the connection cannot be used. */
 static bool greet(struct mesh_making *m, struct mesh_caller *c)
 {
     struct mesh_hello h;
@@ -88,8 +88,8 @@ static enum hsp_status hear_proof(struct mesh_making *m, struct mesh_caller *c)
                : HSP_EAUTH;
 }
 
-/* Whether both ranks would share memory, and there is memory for it on our side, which the caller
- * then holds. */
+/* Returns true if both ranks would share memory, and there is memory for it on our side, which the
+ * caller then holds. */
 static bool will_share(struct mesh_making *m, struct mesh_caller *c)
 {
     struct mesh_hello h;

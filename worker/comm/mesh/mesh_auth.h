@@ -8,9 +8,9 @@
 
 /* Writes a hello with a fresh nonce. False without randomness. */
 bool hsp_mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO]);
-/* False: not a hello of this version, or ranks out of range. */
+/* Returns false if it is no hello of this version, or its ranks are out of range. */
 bool hsp_mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret);
-/* False without randomness. */
+/* Returns false without randomness. */
 bool hsp_mesh_nonce(uint8_t ret[MESH_NONCE]);
 /* The answer of the server (or the client) to this hello and this nonce of the server. */
 bool hsp_mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server,

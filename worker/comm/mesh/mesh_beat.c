@@ -36,7 +36,7 @@ int hsp_mesh_beat_wait(const struct hsp_mesh *m)
     return due > now ? (int)((due - now) / NS) + 1 : 0;
 }
 
-/* True: some bytes of the peer are not read yet. */
+/* Returns true if some bytes of the peer are not read yet. */
 static bool has_unread(const struct mesh_link *l)
 {
     int n = 0;

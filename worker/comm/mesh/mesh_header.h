@@ -10,7 +10,7 @@
 /* Writes the header of a message of this rank. */
 void hsp_mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
                      uint64_t bytes, uint8_t ret[MESH_HEADER]);
-/* Whether a header is of this job and epoch, and continues the stream of @peer. Locked. */
+/* Returns true if a header is of this job and epoch, and continues the stream of @peer. Locked. */
 bool hsp_mesh_header_ok(const struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER]);
 /* Why a dead mesh has ended, as others are told. *ret: the loss, or this rank where the cause is
  * its own. */

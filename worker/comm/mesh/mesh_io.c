@@ -1,9 +1,9 @@
-/* Runs the I/O thread of a mesh. The happy path: a link becomes readable; a header names a channel;
- * the bytes land in the receive posted for it, or in a buffer until one is. A link becomes
- * writable; the first queued message goes on. Possible failure: a connection breaks without BYE, a
- * header that does not continue the stream, no memory. Then the mesh is killed, peers are told by
- * ABORT, and all sockets are shut down (their descriptors stay until close: the user thread may be
- * writing).
+/* Runs the I/O thread of a mesh. The normal course: when a link becomes readable, a header names a
+ * channel, and the bytes go to the receive posted for that channel, or to a buffer until a receive
+ * is posted. When a link becomes writable, the first queued message goes on. Possible failures: a
+ * connection ends without BYE, a header does not continue the stream, or memory is short. Then the
+ * thread kills the mesh, sends ABORT to the peers and shuts down all sockets. Their descriptors
+ * stay open until close, since the user thread may be writing.
  *
  * Invariant (M2): dst and its fields belong to the thread that runs the links: this thread, or the
  * user thread while it leads. For links by shared memory that is the thread with the lock. Matching
@@ -34,16 +34,17 @@
 #define WAKE       UINT32_MAX         /* epoll tag of wake_fd */
 #define WRITE_TURN ((size_t)1 << 20)  /* bytes to one peer before others have their turn */
 #define WRITE_SOME ((size_t)64 << 10) /* the same where the mesh yields */
-#define BEHIND     ((size_t)2 << 10)  /* read at most behind a message, since it is copied */
-#define READ_TURN  16                 /* reads from one peer before others have their turn */
-#define STRAIGHT   ((size_t)4 << 10)  /* a shorter run is copied: one read takes in many of them */
-#define STAGE      ((size_t)64 << 10) /* runs shorter than that are sent together */
-#define LEAD_MS    2                  /* a user thread that is away for longer gives up its lead */
-#define LONG_MS    10                 /* how often this thread looks while the user thread waits */
+/* bytes read at most after a message, since they are copied */
+#define BEHIND    ((size_t)2 << 10)
+#define READ_TURN 16                 /* reads from one peer before others have their turn */
+#define STRAIGHT  ((size_t)4 << 10)  /* a shorter run is copied: one read takes in many of them */
+#define STAGE     ((size_t)64 << 10) /* runs shorter than that are sent together */
+#define LEAD_MS   2                  /* a user thread that is away for longer gives up its lead */
+#define LONG_MS   10                 /* how often this thread looks while the user thread waits */
 
 /* ---- receiving ---- */
 
-/* Acts on a header. False: stop reading this link. */
+/* Acts on a header. Returns false if the thread must stop reading this link. */
 static bool on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER])
 {
     struct mesh_link *l = &m->link[peer];
@@ -82,7 +83,8 @@ static void has_come(struct mesh_link *l, size_t bytes)
     atomic_fetch_add_explicit(&l->arrived, bytes, memory_order_relaxed);
 }
 
-/* Handles the bytes in the input buffer. False: stop reading this link. */
+/* Handles the bytes in the input buffer. Returns false if the thread must stop reading this
+ * link. */
 static bool digest(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -119,9 +121,9 @@ static bool digest(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* Handles the end of a connection. The end is a death, unless the peer has said BYE. A peer need
- * not say BYE to a rank that closes, too, and wants nothing more. @broken: the error of TLS, else
- * NULL. */
+/* Handles the end of a connection. The peer counts as dead, unless it has sent BYE. A rank that
+ * closes, too, waits for no more messages, so it accepts an end without BYE. @broken: the error of
+ * TLS, else NULL. */
 static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e, const char *broken)
 {
     struct mesh_link *l = &m->link[peer];
@@ -150,9 +152,9 @@ static void compact(struct mesh_link *l)
     }
 }
 
-/* Address to which the next bytes of the message under way go straight from the socket, and *ret_n
- * bytes. 0: they go through the input buffer, as those of many short runs do. *ret_all: they are
- * the rest of the message. */
+/* Returns the address to which the next *ret_n bytes of the message under way go directly from the
+ * socket. *ret_n is 0 if they go through the input buffer, as the bytes of many short runs do.
+ * *ret_all: these bytes are the rest of the message. */
 static uint8_t *straight(const struct mesh_link *l, size_t *ret_n, bool *ret_all)
 {
     size_t rest = l->dst != NULL ? l->dst_bytes - l->dst_have : 0;
@@ -224,12 +226,14 @@ static void go_on(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* Reads from the socket. Returns the bytes; 0: the end; -errno. *ret_more: there may be more. */
+/* Reads from the socket. Returns the number of bytes, 0 at the end, or -errno. *ret_more: there may
+ * be more. */
 static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
 {
     compact(l);
-    /* The rest of a message, or of a run, goes straight to its place, bytes behind it to the input
-     * buffer. By shared memory the place is not ours: another thread may be filling it. */
+    /* The rest of a message, or of a run, goes directly to its place, and the bytes after it go to
+     * the input buffer. On a link by shared memory the place is not ours: another thread may be
+     * filling it. */
     struct iovec iov[2] = {{.iov_len = 0}, {l->input + l->in_have, MESH_INPUT - l->in_have}};
     if (l->shm == NULL && l->dst != NULL) {
         bool all;
@@ -250,7 +254,7 @@ static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
     return n;
 }
 
-/* Reads once from a link. True: there may be more. */
+/* Reads once from a link. Returns true if there may be more. */
 static bool read_once(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -277,8 +281,8 @@ static void read_link(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* Reads a held link again, since a receive waits for it; its message is taken now, to its receive
- * or to a buffer. */
+/* Reads a held link again, since a receive waits for its message. The message now goes to its
+ * receive or to a buffer. */
 static void resume(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -413,7 +417,7 @@ static void bury(struct hsp_mesh *m)
     }
 }
 
-/* Handles a wake-up. False: the mesh is to end. */
+/* Handles a wake-up. Returns false if the mesh is to end. */
 static bool on_wake(struct hsp_mesh *m)
 {
     uint64_t v;
@@ -463,8 +467,8 @@ bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns)
     return go;
 }
 
-/* Lets the user thread lead if it wants to, and sleeps until it gives the links back, stays away
- * for LEAD_MS, or the mesh ends. Locked. */
+/* Lets the user thread lead if it wants to. Sleeps until the user thread gives the links back or
+ * stays away for LEAD_MS, or the mesh ends. Locked. */
 static void park(struct hsp_mesh *m)
 {
     m->led = m->led || m->wants;
@@ -492,7 +496,7 @@ void *hsp_mesh_io_main(void *mesh)
     struct hsp_mesh *m = mesh;
     for (uint32_t i = 0; i < m->base.n_ranks; i++) {
         if (m->link[i].tls != NULL) {
-            digest_tls(m, i); /* bytes behind the handshake */
+            digest_tls(m, i); /* bytes that follow the handshake */
         }
     }
     bool go = true;

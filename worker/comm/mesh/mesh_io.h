@@ -7,7 +7,7 @@
  * -errno. */
 int hsp_mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most);
 /* Waits for the links, the first @spin_ns awake, and serves those that are ready. Called by the I/O
- * thread, or by the user thread while it leads. False: the mesh is to end. */
+ * thread, or by the user thread while it leads. Returns false if the mesh is to end. */
 bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns);
 
 /* The I/O thread; @mesh is the struct hsp_mesh. */

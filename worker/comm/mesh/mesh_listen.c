@@ -118,7 +118,7 @@ static socklen_t unix_addr(const char *name, struct sockaddr_un *sa)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
 }
 
-/* Returns the part of an address behind ",unix:" when it is on this host; NULL: none. */
+/* Returns the part of an address after ",unix:" if the address is on this host, else NULL. */
 static const char *local_part(const char *address)
 {
     const char *s = strstr(address, ",unix:");
@@ -296,7 +296,7 @@ static void drop_conn(struct hsp_mesh_listener *l, uint32_t i)
     l->conn[i] = l->conn[--l->n_conns];
 }
 
-/* Finds the join of a complete hello. True: the connection was handed over or dropped. */
+/* Finds the join of a complete hello. Returns true if the connection was handed over or dropped. */
 static bool place(struct hsp_mesh_listener *l, uint32_t i, uint64_t now)
 {
     struct conn *c = &l->conn[i];
@@ -350,7 +350,7 @@ static void accept_all(struct hsp_mesh_listener *l, int listen_fd, uint64_t now)
     }
 }
 
-/* Reads from a connection. True: the connection at @i was handed over or dropped. */
+/* Reads from a connection. Returns true if the connection at @i was handed over or dropped. */
 static bool serve(struct hsp_mesh_listener *l, uint32_t i, short events, uint64_t now)
 {
     struct conn *c = &l->conn[i];

@@ -11,7 +11,7 @@
 enum hsp_mesh_transport hsp_mesh_transport_of(const struct hsp_mesh_listener *l);
 /* Wakes the thread that waits for this eventfd. */
 void hsp_mesh_wake(int fd);
-/* Whether all addresses name local sockets of one host: the same answer at every rank. */
+/* Returns true if all addresses name local sockets of one host: the same answer at every rank. */
 bool hsp_mesh_one_host(const struct hsp_mesh_peer *peers, uint32_t n);
 /* The monotonic clock. */
 uint64_t hsp_mesh_now_ms(void);
@@ -23,7 +23,7 @@ int hsp_mesh_dial(const char *address, bool local, bool *ret_wait);
 
 enum hsp_status hsp_mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join *j,
                                    struct hsp_err *err);
-/* Takes one arrival; false: none. */
+/* Takes one arrival. Returns false if there is none. */
 bool hsp_mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mesh_arrival *ret);
 void hsp_mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
 /* Listens on @host (a name or number; port chosen by the kernel) and, but for HSP_MESH_TCP, on an

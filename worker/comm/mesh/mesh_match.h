@@ -15,7 +15,8 @@ void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, cons
 void hsp_mesh_fell_silent(struct hsp_mesh *m, uint32_t peer, uint32_t ms);
 /* Wakes the user thread, wherever it waits. */
 void hsp_mesh_notify(struct hsp_mesh *m);
-/* Finds room for the message whose header was read. False: dead, or held. */
+/* Finds room for the message whose header was read. Returns false if the mesh is dead, or the link
+ * is held. */
 bool hsp_mesh_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes);
 /* Ends the message under way, which is whole: its receive is done. */
 void hsp_mesh_finish(struct hsp_mesh *m, struct mesh_link *l);
@@ -26,7 +27,8 @@ void hsp_mesh_told(struct hsp_mesh *m, uint32_t teller, enum mesh_end end,
 void hsp_mesh_out_done(struct hsp_mesh *m, struct mesh_link *l);
 /* Drops the queued messages to a peer that has closed; waiting sends are told. */
 void hsp_mesh_drop_out(struct hsp_mesh *m, struct mesh_link *l);
-/* Begins the message of a DATA header that continues the stream. False: dead, or held. */
+/* Begins the message of a DATA header that continues the byte stream. Returns false if the mesh is
+ * dead, or the link is held. */
 bool hsp_mesh_on_data(struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER]);
 
 #endif

@@ -60,7 +60,7 @@ static enum hsp_status check(const struct hsp_mesh *m, uint32_t peer, const stru
     return hsp_runs_check(data, HSP_COMM_MAX_MESSAGE, ret_bytes, err);
 }
 
-/* Queues the rest of @o behind other messages. With @req the data is borrowed, else copied.
+/* Queues the rest of @o after other messages. With @req the data is borrowed, else copied.
  * Locked. */
 static enum hsp_status enqueue(struct hsp_mesh *m, uint32_t peer, const struct mesh_out *o,
                                struct hsp_comm_req *req, struct hsp_err *err)
@@ -145,8 +145,8 @@ static bool flushed(const struct hsp_mesh *m)
     return true;
 }
 
-/* The user thread leaves the mesh. Bytes that are queued become the I/O thread's at once, bytes
- * that may come, after a while. Locked. */
+/* Called when the user thread leaves the mesh. The I/O thread takes over queued bytes at once, and
+ * the reading of links after a while. Locked. */
 static void leave(struct hsp_mesh *m)
 {
     if (m->n_shm > 0) {
@@ -165,8 +165,8 @@ static void leave(struct hsp_mesh *m)
     }
 }
 
-/* Waits for something to happen: runs the links if the I/O thread allows it. @peer: the sender of
- * the awaited message, UINT32_MAX: none. Locked; dropped. */
+/* Waits for an event of the mesh, and runs the links if the I/O thread allows it. @peer: the sender
+ * of the awaited message, UINT32_MAX: none. Locked; the lock is dropped meanwhile. */
 static void await(struct hsp_mesh *m, uint32_t peer)
 {
     if (m->n_shm > 0) {
@@ -203,7 +203,7 @@ static void mesh_attend(struct hsp_comm *c, bool on)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Begins a send. @req NULL: bytes that do not leave at once are copied. Locked. */
+/* Begins a send. With @req NULL, bytes that the kernel does not take at once are copied. Locked. */
 static enum hsp_status start_send(struct hsp_mesh *m, uint32_t peer, uint32_t channel,
                                   const struct hsp_runs *data, struct hsp_comm_req *req,
                                   struct hsp_err *err)
@@ -246,7 +246,8 @@ static enum hsp_status mesh_send(struct hsp_comm *c, uint32_t peer, uint32_t cha
     return st;
 }
 
-/* Takes the first early message of a channel off the list; NULL: none. Locked. */
+/* Removes the first early message of a channel from the list. Returns NULL if there is none.
+ * Locked. */
 static struct mesh_in *take_early(struct mesh_link *l, uint32_t channel)
 {
     for (struct mesh_in **p = &l->early; *p != NULL; p = &(*p)->next) {
@@ -263,7 +264,7 @@ static struct mesh_in *take_early(struct mesh_link *l, uint32_t channel)
     return NULL;
 }
 
-/* Gives an early message to its receive. Locked; dropped for the copy. */
+/* Copies an early message to its receive. Locked; the lock is dropped for the copy. */
 static enum hsp_status collect(struct hsp_mesh *m, struct mesh_in *e, struct hsp_comm_req *req,
                                struct hsp_err *err)
 {
@@ -435,8 +436,8 @@ static void mesh_abort(struct hsp_comm *c)
 
 /* ---- close ---- */
 
-/* Whether the peers' kernels have everything. Closing a TCP socket with unread input resets it, and
- * a reset throws away bytes that are still on their way. */
+/* Returns true if the kernels of the peers have all sent bytes. Closing a TCP socket with unread
+ * input resets the connection, and a reset discards bytes that are still under way. */
 static bool acknowledged(const struct hsp_mesh *m)
 {
     for (uint32_t i = 0; i < m->base.n_ranks; i++) {
@@ -449,7 +450,7 @@ static bool acknowledged(const struct hsp_mesh *m)
     return true;
 }
 
-/* Says BYE behind the queued messages and waits until the peers have them all. */
+/* Sends BYE after the queued messages, and waits until the peers have all of them. */
 static void say_bye(struct hsp_mesh *m)
 {
     struct timespec until;

@@ -42,7 +42,8 @@ static void *map_head(int fd, int *ret_errno)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Maps the counters, the data, and the data again. False: errno names the reason. */
+/* Maps the counters, the data, and the data again. Returns false on a failure; errno names the
+ * reason. */
 static bool map_lane(int fd, uint32_t n, uint32_t peer, struct lane *ret)
 {
     size_t bytes = hsp_seg_lane_bytes(n);

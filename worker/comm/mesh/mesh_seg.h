@@ -83,7 +83,8 @@ enum hsp_status hsp_seg_attach(int fd, uint32_t n, uint32_t me, struct seg_head 
 void hsp_seg_detach(struct seg_head *head); /* NULL allowed */
 void hsp_lane_unmap(struct lane *l);        /* the zeroed one allowed */
 
-/* Sends one byte over a Unix socket, with a descriptor (-1: without). False: it did not fit. */
+/* Sends one byte over a Unix socket, with a descriptor (-1: without). Returns false if it did not
+ * fit. */
 bool hsp_seg_send(int sock, uint8_t byte, int fd);
 /* Receives such a byte: 1; 0: nothing there; -1: the end, or an error. *ret_fd is -1 or the
  * caller's. */

@@ -60,7 +60,8 @@ static void publish(struct mesh_shm *s)
     hsp_bell_ring(s->peer);
 }
 
-/* Copies the part of the message that fits; true: it is whole. @yields: as in hsp_shm_put. */
+/* Copies the part of the message that fits. Returns true if the whole message is copied. @yields:
+ * as in hsp_shm_put. */
 static bool put(const struct hsp_mesh *m, struct mesh_shm *s, struct mesh_out *o, bool yields)
 {
     for (;;) {
@@ -177,7 +178,7 @@ static void free_room(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* Copies more of the message under way. True: some bytes came. */
+/* Copies more of the message under way. Returns true if some bytes came. */
 static bool take_data(struct hsp_mesh *m, uint32_t peer)
 {
     struct mesh_link *l = &m->link[peer];
@@ -209,7 +210,8 @@ static bool is_posted(const struct mesh_link *l, uint32_t channel)
     return false;
 }
 
-/* Lends the message at pos, for which the caller waits. True: it is complete, and lent. */
+/* Lends the message at pos, for which the caller waits. Returns true if it is complete, and
+ * lent. */
 static bool lend(struct hsp_mesh *m, uint32_t peer, size_t bytes, size_t n)
 {
     struct mesh_link *l = &m->link[peer];
@@ -226,7 +228,7 @@ static bool lend(struct hsp_mesh *m, uint32_t peer, size_t bytes, size_t n)
 }
 
 /* Acts on the header at pos. @spill: a message without a receive goes to a buffer; else it stays.
- * True: the header was taken. */
+ * Returns true if the header was taken. */
 static bool take_header(struct hsp_mesh *m, uint32_t peer, bool spill)
 {
     struct mesh_link *l = &m->link[peer];
@@ -282,7 +284,7 @@ static bool pull(struct hsp_mesh *m, uint32_t peer, bool spill, bool yields)
     return moved;
 }
 
-/* True: another rank has ended the mesh. */
+/* Returns true if another rank has ended the mesh. */
 static bool told(struct hsp_mesh *m)
 {
     uint64_t word = atomic_load(&m->seg.head->abort);
@@ -295,7 +297,7 @@ static bool told(struct hsp_mesh *m)
 }
 
 /* Moves all bytes that can be moved. Messages without a receive stay in the lane, except those of
- * @awaited, or with @spill. True: something happened. */
+ * @awaited, or with @spill. Returns true if anything moved. */
 static bool progress(struct hsp_mesh *m, uint32_t awaited, bool spill, bool yields)
 {
     bool moved = false;
@@ -328,7 +330,7 @@ void hsp_shm_leave(struct hsp_mesh *m)
     }
 }
 
-/* Looks around for a while, and yields to ranks that may have something to send. True: something
+/* Polls for a while, and yields to ranks that may have something to send. Returns true if something
  * happened. */
 static bool spin(struct hsp_mesh *m, uint32_t awaited)
 {
@@ -342,8 +344,8 @@ static bool spin(struct hsp_mesh *m, uint32_t awaited)
     return false;
 }
 
-/* Sleeps on the bell for @nap_ns, or (0) until it rings. False: the time is up and the bell has not
- * rung, not even between the kernel's answer and the lock. Locked; dropped. */
+/* Sleeps on the bell for @nap_ns, or (0) until it rings. Returns false if the time is up and the
+ * bell has not rung, not even between the kernel's answer and the lock. Locked; dropped. */
 static bool nap(struct hsp_mesh *m, uint32_t awaited, long nap_ns)
 {
     struct seg_head *h = m->seg.head;

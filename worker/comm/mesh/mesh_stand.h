@@ -26,8 +26,9 @@ struct hsp_mesh_wait hsp_mesh_waits(struct hsp_comm *c);
 uint32_t hsp_mesh_link_states(struct hsp_comm *c, struct hsp_mesh_link_state *ret, uint32_t cap);
 /* A count that grows with every byte that arrives. */
 uint64_t hsp_mesh_arrived(struct hsp_comm *c);
-/* True when a loss has ended the mesh: *ret is the loss, and *why the error of the operations. The
- * loss is known here before the first operation fails for it; on_peer_lost may come later. */
+/* Returns true if a loss has ended the mesh: *ret is the loss, and *why the error of the
+ * operations. The loss is known here before the first operation fails for it; on_peer_lost may come
+ * later. */
 bool hsp_mesh_lost(struct hsp_comm *c, struct hsp_mesh_loss *ret, struct hsp_err *why);
 
 #endif

@@ -25,7 +25,7 @@
 #define SOCKET_BUFFER (4 << 20) /* the kernel's usual maximum; keeps both ends busy */
 #define KEEPALIVE_MS  30000     /* of a mesh that does not judge silence */
 
-/* Whether a connection stays on this host, since its ends have one address. */
+/* Returns true if a connection stays on this host, since its ends have one address. */
 static bool on_this_host(int fd)
 {
     struct sockaddr_storage a = {0}, b = {0};
@@ -44,7 +44,7 @@ static bool on_this_host(int fd)
                    sizeof(struct in6_addr)) == 0);
 }
 
-/* Whether more ranks are on this host than processors we may use; false where not known. */
+/* Returns true if more ranks are on this host than processors we may use; false if not known. */
 static bool is_crowded(const struct hsp_mesh *m)
 {
     cpu_set_t set;

@@ -37,7 +37,7 @@ static int on_their_way(const struct mesh_link *l)
     return l->tcp && l->fd >= 0 && ioctl(l->fd, SIOCOUTQ, &n) == 0 ? n : 0;
 }
 
-/* Whether @to is inside of a collective, whose gaps are too short for a piece of ours. */
+/* Returns true if @to is inside of a collective, whose gaps are too short for a piece of ours. */
 static bool is_attending(const struct hsp_mesh *to)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&to->lock;
@@ -49,7 +49,7 @@ static bool is_attending(const struct hsp_mesh *to)
     return attends;
 }
 
-/* Whether the other mesh is busy now, or was a moment ago. */
+/* Returns true if the other mesh is busy now, or was a moment ago. */
 static bool other_is_busy(struct hsp_mesh *m, uint64_t now)
 {
     const struct hsp_mesh *to = m->yields_to;

@@ -15,10 +15,10 @@
 
 /* hsp_comm_ops.yield. */
 void hsp_mesh_yield(struct hsp_comm *c, const struct hsp_comm *to, uint64_t ns);
-/* Whether a message of @bytes to @l is one that may be held back; locked. */
+/* Returns true if a message of @bytes to @l is one that may be held back; locked. */
 bool hsp_mesh_yields(struct hsp_mesh *m, const struct mesh_link *l, size_t bytes);
-/* Whether the next piece to @peer, of a message of @bytes, is held back now: then nothing is
- * written before the next hsp_mesh_go_on. For the thread that runs the links; locked. */
+/* Returns true if the next piece to @peer, of a message of @bytes, is held back now: then nothing
+ * is written before the next hsp_mesh_go_on. For the thread that runs the links; locked. */
 bool hsp_mesh_hold(struct hsp_mesh *m, uint32_t peer, size_t bytes);
 /* Looks again at messages held back. For the thread that runs the links. */
 void hsp_mesh_go_on(struct hsp_mesh *m);

@@ -13,8 +13,8 @@ enum hsp_status hsp_nccl_alive(struct hsp_nccl_comm *c, struct hsp_err *err)
     return st;
 }
 
-/* Whether @c is to abort the link: false for a link without work, and for one that another epoch
- * uses. */
+/* Returns true if @c is to abort the link: false for a link without work, and for one that another
+ * epoch uses. */
 static bool is_own(struct hsp_link *l, const struct hsp_nccl_comm *c)
 {
     return l != NULL && hsp_link_owner(l) == c && !hsp_link_quiet(l);

@@ -117,7 +117,7 @@ bool hsp_nccl_may_talk(const struct hsp_nccl_offer *offer, const uint32_t *ranks
     return may;
 }
 
-/* Whether L1 holds for two ranks. */
+/* Returns true if L1 holds for two ranks. */
 static bool meet(const struct hsp_nccl_offer *a, const struct hsp_nccl_offer *b)
 {
     return a->version != 0 && a->version == b->version && a->gpu != b->gpu &&

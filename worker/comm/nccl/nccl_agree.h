@@ -13,13 +13,13 @@ void hsp_nccl_offer_encode(const struct hsp_nccl_offer *o, struct hsp_buf *to);
 enum hsp_status hsp_nccl_offer_decode(const void *data, size_t bytes, struct hsp_nccl_offer *ret,
                                       struct hsp_err *err);
 void hsp_nccl_offer_fini(struct hsp_nccl_offer *o);
-/* Whether every two of these ranks may talk by NCCL (the second half of L1). */
+/* Returns true if every two of these ranks may talk by NCCL (the second half of L1). */
 bool hsp_nccl_may_talk(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n);
-/* Whether messages from @from to @to can go by NCCL: L1 to L3 hold for the two. @ret_lane: the lane
- * of the sender. */
+/* Returns true if messages from @from to @to can go by NCCL: L1 to L3 hold for the two. @ret_lane:
+ * the lane of the sender. */
 bool hsp_nccl_pair_ok(const struct hsp_nccl_offer *offer, uint32_t from, uint32_t to,
                       uint32_t *ret_lane);
-/* Whether a list of ranks goes by NCCL. */
+/* Returns true if a list of ranks goes by NCCL. */
 bool hsp_nccl_list_ok(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n);
 /* Names a communicator by its processes and use, so a restarted executor gives another name. */
 uint64_t hsp_nccl_key(enum hsp_nccl_use use, const uint64_t *process, uint32_t n);
@@ -27,7 +27,8 @@ uint64_t hsp_nccl_key(enum hsp_nccl_use use, const uint64_t *process, uint32_t n
  * running epoch; then its nonce, else 0. */
 uint64_t hsp_nccl_kept(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n,
                        uint64_t key);
-/* Finds the ranks of these processes among @n_ranks; false: a process is not here. */
+/* Finds the ranks of these processes among @n_ranks. Returns false if a process is not among
+ * them. */
 bool hsp_nccl_ranks_here(const struct hsp_nccl_offer *offer, uint32_t n_ranks,
                          const uint64_t *process, uint32_t n, uint32_t *ret);
 /* Sorts the offshoots by key and assigns each a turn in which it is split off: no member is in two

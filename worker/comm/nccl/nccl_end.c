@@ -141,7 +141,7 @@ static void crew_put(struct hsp_link_crew *w)
     }
 }
 
-/* Adds a link. False: the link ends already, or is in another crew. */
+/* Adds a link. Returns false if the link ends already, or is in another crew. */
 static bool join(struct hsp_link_crew *w, struct hsp_link *l, const struct hsp_err *why)
 {
     (void)pthread_mutex_lock(&w->lock);
@@ -241,7 +241,8 @@ static void abort_together(struct hsp_link_crew *w, struct hsp_link *first)
     (void)pthread_mutex_unlock(&w->lock);
 }
 
-/* Aborts @l with its crew. False: a call of @l is under way, so it is to end alone. */
+/* Aborts @l with its crew. Returns false if a call of @l is under way, so that @l must end
+ * alone. */
 static bool end_with_crew(struct hsp_link_crew *w, struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&w->lock);

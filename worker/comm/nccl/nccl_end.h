@@ -40,8 +40,8 @@ void hsp_crew_add(struct hsp_link_crew *w, struct hsp_link *l, const struct hsp_
 void hsp_crew_abort(struct hsp_link_crew *w);
 /* Ends a link, in its thread; @order: nothing is under way. */
 void hsp_link_end_here(struct hsp_link *l, bool order);
-/* Waits until the device has no more work of the link. False: its thread is still in the library,
- * which destroys a communicator without work. */
+/* Waits until the device has no more work of the link. Returns false if its thread is still in the
+ * library, which destroys a communicator without work. */
 bool hsp_link_await(struct hsp_link *l);
 
 #endif

@@ -70,7 +70,7 @@ enum hsp_status hsp_nccl_failed(const struct hsp_nccl_lib *l, struct nccl_comm *
  * library's choice. */
 struct nccl_config hsp_nccl_config(int max_ctas);
 
-/* NCCL's type for sums of @t. False: it has none. */
+/* Gets NCCL's type for sums of @t. Returns false if there is none. */
 bool hsp_nccl_type(enum hsp_dtype t, enum nccl_type *ret);
 
 #endif

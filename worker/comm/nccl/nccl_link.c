@@ -46,7 +46,7 @@ static enum nccl_result take_gift(struct hsp_link *l)
 
 /* ---- greeting ---- */
 
-/* Waits for hsp_link_connect; false: the link is aborted. */
+/* Waits for hsp_link_connect. Returns false if the link is aborted. */
 static bool await_connect(struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&l->lock);
@@ -204,7 +204,8 @@ static bool reached(const struct hsp_link *l)
 
 /* ---- splitting ---- */
 
-/* Hands a communicator to @child. False: the child has ended already and would not abort it. */
+/* Hands a communicator to @child. Returns false if the child has ended already and would not abort
+ * it. */
 static bool give_gift(struct hsp_link *child, struct nccl_comm *handle)
 {
     (void)pthread_mutex_lock(&child->lock);
@@ -505,7 +506,7 @@ const void *hsp_link_owner(struct hsp_link *l)
     return owner;
 }
 
-/* Whether the device, which is not lost, has done all operations. */
+/* Returns true if the device, which is not lost, has done all operations. */
 static bool done(const struct hsp_link *l)
 {
     struct hsp_backend *b = l->env->backend;

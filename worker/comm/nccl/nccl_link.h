@@ -136,19 +136,21 @@ struct hsp_link {
 /* Starts making a link; HSP_ENOMEM. */
 enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_link_spec *s,
                              struct hsp_link **ret, struct hsp_err *err);
-/* HSP_OK: the link is READY; HSP_AGAIN: not yet; else the reason why it is broken. */
+/* Returns HSP_OK if the link is READY, HSP_AGAIN if it is not READY yet, else the reason why it is
+ * broken. */
 enum hsp_status hsp_link_state(struct hsp_link *l, struct hsp_err *err);
-/* The same for the state MADE or READY. */
+/* Does the same for the states MADE and READY. */
 enum hsp_status hsp_link_made(struct hsp_link *l, struct hsp_err *err);
 /* Lets the link greet its members, in its own thread, as soon as it is MADE. */
 void hsp_link_connect(struct hsp_link *l);
-/* Makes @ctx a watcher from now on, told by @on_broken. NULL: @ctx does not watch any more, and is
- * not told after this call. */
+/* Makes @ctx a watcher: @on_broken is called when the link breaks. @on_broken NULL: @ctx is no
+ * watcher any more, and is not called after this call. */
 void hsp_link_watch(struct hsp_link *l, void (*on_broken)(void *ctx, const struct hsp_err *why),
                     void *ctx);
 
-/* Lets @owner give operations: *ret_handle is the communicator, until end. An error is the reason
- * why the link is broken: then there is nothing to end. */
+/* Begins operations of @owner on the link: *ret_handle is the communicator, valid until
+ * hsp_link_end. Returns an error if the link is broken, with the reason; then hsp_link_end must not
+ * be called. */
 enum hsp_status hsp_link_begin(struct hsp_link *l, const void *owner, struct nccl_comm **ret_handle,
                                struct hsp_err *err);
 struct hsp_link_given {
@@ -156,27 +158,27 @@ struct hsp_link_given {
     uint32_t n_ops;   /* counted alike by all members */
     const char *what; /* "all-reduce" */
 };
-/* Takes the library's answer @r to the operations given, and waits until they are under way on the
- * device. Errors: the link is broken, and will be ended. Must be called also after an error; @r is
- * then the error. */
+/* Takes the library's answer @r to the operations issued since hsp_link_begin, and waits until they
+ * are under way on the device. After an error the link is broken, and will be ended. It must be
+ * called also if an operation failed; @r is then the error. */
 enum hsp_status hsp_link_end(struct hsp_link *l, const struct hsp_link_given *g, enum nccl_result r,
                              struct hsp_err *err);
 
-/* Lets the link's thread split its communicator @n times. The link is READY, quiet and used by
- * nobody else meanwhile. @turn is borrowed until hsp_link_turns says 0. If a turn fails the link is
- * broken, and so are the children without a communicator. */
+/* Lets the link's thread split its communicator @n times. The link must be READY and idle, and must
+ * have no other user meanwhile. @turn is borrowed until hsp_link_turns says 0. If a turn fails the
+ * link is broken, and so are the children without a communicator. */
 void hsp_link_split(struct hsp_link *l, const struct hsp_link_turn *turn, uint32_t n);
 uint32_t hsp_link_turns(struct hsp_link *l);    /* turns that are left */
 uint64_t hsp_link_ops(struct hsp_link *l);      /* operations given so far */
 const void *hsp_link_owner(struct hsp_link *l); /* the user that gave the last of them */
-/* Whether the link can serve again: READY, no operation is being given, and the device has done all
- * operations. */
+/* Returns true if the link is idle: it is READY, no operation is being issued, and the device has
+ * completed all operations. */
 bool hsp_link_quiet(struct hsp_link *l);
-/* Begins to close a link, without waiting: several links that all members close, each in its own
- * order, do not wait for each other. Only close may follow. */
+/* Begins to close a link, without waiting. So the members may close several links in different
+ * orders, and no link waits for another. Only close may follow. */
 void hsp_link_part(struct hsp_link *l);
-/* Frees a link: in order if it is quiet, else aborted. Waits for the library, but for a destroy not
- * for ever. NULL is fine; returns NULL. */
+/* Frees a link: destroys its communicator if the link is idle, else aborts it. Waits for the
+ * library, with a time limit in the case of a destroy. NULL is fine; returns NULL. */
 struct hsp_link *hsp_link_close(struct hsp_link *l);
 
 #endif

@@ -52,7 +52,8 @@ static bool list_goes(const struct hsp_nccl_making *m, const struct hsp_nccl_lis
     return hsp_nccl_list_ok(m->offer, l->ranks, l->n);
 }
 
-/* Whether a list has collectives that go by NCCL: its own, or as a part of one that goes. */
+/* Returns true if the collectives of a list go by NCCL: because the list itself may use NCCL, or as
+ * a part of a list that uses NCCL. */
 static bool collects(const struct hsp_nccl_making *m, uint32_t k)
 {
     const struct hsp_nccl_needs *d = m->p->needs;
@@ -63,8 +64,8 @@ static bool collects(const struct hsp_nccl_making *m, uint32_t k)
     return yes && d->list[k].n > 1;
 }
 
-/* Whether a pair has messages of a list that goes by NCCL: both ends know all lists with both of
- * them. */
+/* Returns true if a pair has messages of a list that goes by NCCL. Both ranks decide alike, since
+ * both know all lists that contain the two. */
 static bool talks(const struct hsp_nccl_making *m, uint32_t peer)
 {
     const struct hsp_nccl_needs *d = m->p->needs;
@@ -137,7 +138,7 @@ static enum hsp_status find_origin(struct hsp_nccl_making *m, struct hsp_nccl_wa
     return st;
 }
 
-/* Reads rank @r's message about the communicators of which it is the first member. */
+/* Reads the message in which rank @r describes the communicators whose first member is @r. */
 static enum hsp_status hear_rank(struct hsp_nccl_making *m, uint32_t r, const uint8_t *data,
                                  size_t bytes, struct hsp_err *err)
 {
@@ -241,8 +242,8 @@ static enum hsp_status start(struct hsp_nccl_making *m, struct hsp_nccl_wanted *
 
 typedef enum hsp_status (*link_question)(struct hsp_link *l, struct hsp_err *err);
 
-/* Waits until links @first to @end - 1 answer @q with yes and no split is under way any more, or
- * until one answers with an error. */
+/* Waits until links @first to @end - 1 answer the question @q with yes and no split is under way,
+ * or until one link answers with an error. */
 static enum hsp_status await(const struct hsp_nccl_making *m, uint32_t first, uint32_t end,
                              link_question q, struct hsp_err *err)
 {
@@ -283,9 +284,9 @@ static struct hsp_nccl_wanted *next_to_greet(struct hsp_nccl_making *m)
     return best;
 }
 
-/* Milliseconds for all greetings of the epoch. A rank with one communicator may have to wait for
- * those of all others, so all are counted: a pair at both of its ends, and a communicator for
- * collectives at each rank. */
+/* Returns the milliseconds allowed for all greetings of the epoch. A rank with one communicator may
+ * have to wait for the greetings of all other ranks, so all greetings are counted: a pair at both
+ * of its ends, and a communicator for collectives at each rank. */
 static uint64_t greeting_ms(const struct hsp_nccl_making *m)
 {
     uint64_t links = m->n_ranks;
@@ -301,10 +302,10 @@ static void allow(struct hsp_nccl_making *m, uint64_t ms)
     m->until_ms = hsp_nccl_now_ms() + ms;
 }
 
-/* All communicators stand; then the members of each greet, one communicator after the other, in the
- * order of the keys, which is the same on all ranks. To connect may wait for the device, and the
- * device waits for the other members of a communicator that has greeted already: in one order some
- * greeting can always go on. */
+/* Waits until all communicators are made. Then the members of each communicator greet each other,
+ * one communicator after the other, in the order of the keys, which is the same on all ranks. A
+ * greeting may wait for the device, and the device waits for the other members of communicators
+ * that have begun to greet. With one order for all ranks some greeting can always go on. */
 static enum hsp_status await_all(struct hsp_nccl_making *m, struct hsp_err *err)
 {
     struct hsp_nccl_wanted *w = NULL;
@@ -458,7 +459,7 @@ static void making_fini(struct hsp_nccl_making *m)
         hsp_nccl_give_back(m->n, m->wanted[k].link);
         free(m->wanted[k].process);
     }
-    parents_back(m); /* behind the links that were being made from them */
+    parents_back(m); /* after the links that were being made from them */
     free(m->wanted);
     hsp_nccl_offers_free(m->offer, m->n_ranks);
 }
@@ -472,7 +473,7 @@ static bool anybody(const struct hsp_nccl_making *m)
     return any;
 }
 
-/* Whether some rank may take over a communicator that a running epoch uses. */
+/* Returns true if some rank may take over a communicator that a running epoch uses. */
 static bool anybody_runs(const struct hsp_nccl_making *m)
 {
     bool any = false;

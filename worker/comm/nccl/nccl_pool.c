@@ -157,8 +157,8 @@ struct hsp_link *hsp_nccl_find(struct hsp_nccl *n, uint64_t key, uint64_t nonce)
     return l;
 }
 
-/* Whether all members of a link are here and hold it with the same past: then all of them end it
- * now. A member that does not come holds up the end, and since NCCL 2.31 for ever. */
+/* Returns true if all members of a link are here and hold it with the same past: then all of them
+ * end it now. A member that does not come holds up the end, and since NCCL 2.31 for ever. */
 static bool all_end_it(const struct hsp_link *l, const struct hsp_nccl_offer *offer,
                        uint32_t n_ranks)
 {

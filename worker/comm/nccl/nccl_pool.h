@@ -83,18 +83,18 @@ struct hsp_nccl_comm {
     struct hsp_err dead;  /* code HSP_OK while alive */
 };
 
-/* Takes one user off a link of the pool; waits for the end of a broken one. NULL is fine. */
+/* Removes one user from a link of the pool; waits for the end of a broken link. NULL is fine. */
 void hsp_nccl_give_back(struct hsp_nccl *n, struct hsp_link *l);
 /* Adds a new link, with one user, to the pool. */
 void hsp_nccl_adopt(struct hsp_nccl *n, struct hsp_link *l);
-/* Finds a link and adds a user; NULL: not here, or broken. */
+/* Finds a link and adds a user. Returns NULL if the link is not in the pool, or is broken. */
 struct hsp_link *hsp_nccl_find(struct hsp_nccl *n, uint64_t key, uint64_t nonce);
-/* Ends the links without users. @offer: of @n_ranks; a link that some of its members do not hold,
- * or do not end now, is aborted at once. NULL: all are ended in order, as far as the other members
- * come. */
+/* Ends the links without users. @offer: the offers of @n_ranks ranks; a link is aborted at once if
+ * some of its members do not hold it, or do not end it now. @offer NULL: all links are ended in
+ * order, as far as their other members take part. */
 void hsp_nccl_drop(struct hsp_nccl *n, const struct hsp_nccl_offer *offer, uint32_t n_ranks);
-/* Lists the quiet links in held and n_held of an offer. @running: also links with users, marked as
- * in use. */
+/* Writes the idle links of the pool (hsp_link_quiet) into held and n_held of the offer @ret.
+ * @running: also lists the links that an epoch uses, marked as in use. */
 enum hsp_status hsp_nccl_tell_held(struct hsp_nccl *n, bool running, struct hsp_nccl_offer *ret,
                                    struct hsp_err *err);
 
@@ -112,7 +112,7 @@ static inline struct hsp_backend *hsp_nccl_backend_of(const struct hsp_nccl_comm
  * the device; its errors. */
 enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **ret,
                               struct hsp_err *err);
-/* Ends the communicators that are left. NULL is fine; returns NULL. */
+/* Ends the communicators that remain, and frees the pool. NULL is fine; returns NULL. */
 struct hsp_nccl *hsp_nccl_close(struct hsp_nccl *n);
 int hsp_nccl_version(const struct hsp_nccl *n);
 /* As patience_ms of the options, from now on. Any thread. */

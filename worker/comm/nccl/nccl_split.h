@@ -18,7 +18,7 @@ enum hsp_status hsp_nccl_split_hear(struct hsp_nccl_making *m, struct hsp_nccl_w
                                     uint64_t key, struct hsp_cursor *c, struct hsp_err *err);
 /* Starts the splits, when the new links wait for them. HSP_ENOMEM. */
 enum hsp_status hsp_nccl_splits_start(struct hsp_nccl_making *m, struct hsp_err *err);
-/* Whether splits are still under way. */
+/* Returns true if splits are still under way. */
 bool hsp_nccl_splits_left(const struct hsp_nccl_making *m);
 /* Frees the splits. @st not HSP_OK: gives up the splits that are left, with their parents. */
 void hsp_nccl_splits_end(struct hsp_nccl_making *m, enum hsp_status st);

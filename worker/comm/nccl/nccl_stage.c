@@ -43,7 +43,7 @@ bool hsp_nccl_stages_rest(struct hsp_nccl_comm *c)
 
 /* ---- taking ---- */
 
-/* The smallest one that is free and large enough; NULL: none. */
+/* Returns the smallest stage that is free and large enough, NULL if there is none. */
 static struct hsp_nccl_stage *find_free(struct hsp_nccl_comm *c, size_t bytes,
                                         enum hsp_nccl_stage_use use)
 {
