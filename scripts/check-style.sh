@@ -81,7 +81,8 @@ else
         sed "s|^$build/||" >>"$tmp/bad"
 fi
 
-# --- report, for the reader; a long one wants a reason, not a failure --------------------------
+# --- report for the reader: the longest functions and files; a long one is no failure, but its
+# author should have a reason
 xargs awk '
 FNR == 1 { open = 0 }
 /^\{/ { start = FNR; open = 1 }
