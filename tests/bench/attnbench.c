@@ -47,7 +47,8 @@ static bool is_lse(int x)
     return x == LSE || x == LSE2 || x == LSE3;
 }
 
-/* Operand @x of @len positions from @lo on: one sequence, so a range of it is dense. */
+/* Returns @len positions of operand @x from @lo on. There is one sequence, so the range is
+ * dense. */
 static struct hsp_array range(const struct bench *b, int x, int64_t lo, int64_t len)
 {
     int64_t width = b->heads * (is_lse(x) ? 1 : b->head_dim);
@@ -68,8 +69,8 @@ static enum hsp_status call(const struct bench *b, enum hsp_op op, const struct 
     return b->backend->run(b->backend, HSP_DEVQ_COMPUTE, &c, err);
 }
 
-/* Queries q0 .. of one block against the keys k0 .. of another: results into @o, @lse, or the
- * gradients. */
+/* Computes attention of the @q queries from q0 on with the @k keys from k0 on, into @o and @lse;
+ * with @back, computes the gradients. */
 static enum hsp_status block(const struct bench *b, bool back, int64_t q0, int64_t q, int64_t k0,
                              int64_t k, int o, int lse, struct hsp_err *err)
 {
@@ -84,8 +85,7 @@ static enum hsp_status block(const struct bench *b, bool back, int64_t q0, int64
     return call(b, HSP_OP_ATTENTION, in, out, q0, k0, err);
 }
 
-/* All blocks at or before the diagonal: the work of a stage of @blocks groups, one after the
- * other. */
+/* Computes all blocks at or before the diagonal in turn: the work of a stage of @blocks groups. */
 static enum hsp_status by_blocks(const struct bench *b, bool back, struct hsp_err *err)
 {
     int64_t n = b->blocks, s = b->sequence;

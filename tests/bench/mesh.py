@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Times all-reduces of the mesh among processes of this machine (make bench), as one line of JSON a
-path, size and number of ranks; beside Open MPI where it is installed. of_limit: bytes a rank sends
-per second over those of memcpy (shm) or of one stream through loopback (unix, tcp), measured in the
-same run."""
+"""Times all-reduces of the mesh among processes of this machine (make bench). Prints one line of
+JSON for each transport, size and number of ranks; times Open MPI as well, if it is installed.
+of_limit is a ratio: the bytes per second that a rank sends, over the bytes per second of memcpy
+(shm) or of one stream through loopback (unix, tcp), both measured in the same run."""
 import os
 import statistics
 import sys

@@ -2,9 +2,10 @@
  *
  *   stepbench FILE THREADS STEPS      FILE: a program of one rank from `hspmdctl compile`
  *
- * Prints one JSON object: seconds of each step after the first two; by op its calls, its time in a
- * step (the sum of the medians of its instructions), its flops and bytes, and the limits: flops of
- * independent fused multiply-adds in registers, bytes of a copy beyond all caches.
+ * Prints one JSON object. It has the seconds of each step after the first two. For each op it has
+ * the number of calls, the time in a step (the sum of the medians of its instructions), the flops
+ * and the bytes. It has the limits of the processor: flops per second of independent fused
+ * multiply-adds in registers, and bytes per second of a copy larger than all caches.
  */
 #include <inttypes.h> /* PRIu64 */
 #include <pthread.h>
@@ -87,7 +88,7 @@ static int by_value(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Median of the counted steps; @v is sorted by it. */
+/* Returns the median of the counted steps, and sorts @v. */
 static double median(double *v, unsigned n)
 {
     qsort(v, n, sizeof(*v), by_value);

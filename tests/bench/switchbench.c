@@ -1,13 +1,14 @@
 /* Times switches of 100 MB of state between two layouts on four executor processes, and the mesh's
  * point-to-point bandwidth beside them: switchbench ROUNDS.
  *
- * Prints one line of JSON: of each switch the bytes received, the milliseconds of the slowest rank
- * from the version to the seal, its phases (to the weights, when a forward begins; the optimizer's
- * state; the seal), and the pause between the last step report before and the first one after; of
- * each stream between two processes the bytes per second. Real executors over the small world of
- * tests/unit/worker/executor, with a job of more state and few tokens: its first step may be
- * computed beside the transfer and must not count. Read by
- * tests/claims/switch-bandwidth. */
+ * Prints one line of JSON. For each switch it has the bytes received; the milliseconds of the
+ * slowest rank, from the version that is transferred until the new segments are sealed; the phases
+ * of that time (transfer of the weights, after which a forward may begin; transfer of the
+ * optimizer's state; seal); and the pause between the last step report before the switch and the
+ * first one after it. For each stream between two processes it has the bytes per second. The
+ * executors are real; the test plays coordinator and agent (tests/unit/worker/executor). The job
+ * has much state and few tokens, because its first step may run during the transfer and its time
+ * must not count. tests/claims/switch-bandwidth reads the line. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -85,7 +86,7 @@ static enum hsp_status join(struct board *b, uint32_t rank, struct hsp_mesh_list
     return hsp_mesh_connect(*l, &p, ret, err);
 }
 
-/* Rank 0 sends, rank 1 receives and answers: the way of state from memory to memory. */
+/* Rank 0 sends, rank 1 receives and answers, as when state moves from memory to memory. */
 static enum hsp_status stream(struct board *b, struct hsp_comm *c, uint32_t rounds, uint8_t *mem,
                               struct hsp_err *err)
 {
@@ -199,7 +200,7 @@ static void begin(struct bench *b)
     xw_await_step(b->w, 0, 2);
 }
 
-/* From layout @from, which runs, to @to. */
+/* Switches from the running layout @from to layout @to. */
 static void switch_to(struct bench *b, int from, int to, bool first)
 {
     struct xw_world *w = b->w;

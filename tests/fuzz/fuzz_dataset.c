@@ -1,7 +1,7 @@
-/* Reads headers of data sets: tokens of an accepted file lie inside it, all can be read, and
- * documents of a Megatron index are in order. Input: a byte that chooses the format, then
- * 0: an llm.c file; 1: the .idx of a Megatron data set, whose .bin is as long as the next two bytes
- * say; 2: a nanoGPT file. */
+/* Reads headers of data sets. The tokens of an accepted file lie inside it and can all be read; the
+ * documents of a Megatron index are in order. Input: a byte that chooses the format, then 0: an
+ * llm.c file; 1: the .idx of a Megatron data set, whose .bin is as long as the next two bytes say;
+ * 2: a nanoGPT file. */
 #include <stdlib.h>
 #include <string.h>
 

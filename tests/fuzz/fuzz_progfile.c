@@ -1,5 +1,5 @@
-/* Reads program files: an accepted one, encoded and read again, is the same and has checked
- * programs. */
+/* Reads program files. An accepted file, encoded and read again, is the same, and its programs pass
+ * the check. */
 #include <string.h>
 
 #include "proto/program/program.h"

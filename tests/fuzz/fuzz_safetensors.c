@@ -1,5 +1,5 @@
-/* Opens safetensors files: in an accepted one every tensor lies inside it; written again with the
- * same tensors it opens with the same entries. */
+/* Opens safetensors files. Every tensor of an accepted file lies inside the file. The same tensors,
+ * written to a new file, give the same entries when that file is opened. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static uint64_t check_entries(const struct hsp_st_reader *r, size_t len)
         }
         HSP_ASSERT(n == e->end - e->begin);
         HSP_ASSERT(hsp_st_find(r, e->name) == e);
-        if (n > 0) { /* the last byte is there, the one behind it is not of the tensor */
+        if (n > 0) { /* the last byte is in the file, the next byte is not in the tensor */
             enum hsp_status st = hsp_st_read(r, e, n - 1, &byte, 1, NULL);
             HSP_ASSERT(st == HSP_OK || (st == HSP_EDIGEST && hsp_st_summed(r)));
         }

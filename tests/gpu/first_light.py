@@ -39,7 +39,7 @@ VERSIONS = ("import torch; print('PyTorch', torch.__version__, 'CUDA', torch.ver
 
 # env: None takes a variable away.
 Step = collections.namedtuple("Step", "name seconds args env")
-LOG = "outputs.log"  # one file for all, since not every way back from a machine takes many
+LOG = "outputs.log"  # one file for all outputs: some machines can send back only one
 
 
 def steps(seeds, python):
@@ -67,7 +67,8 @@ def environment(changes):
 
 
 def run_to_log(args, env, seconds, log):
-    """(exit status or None, seconds taken); the output of the program is in @log at any time."""
+    """Runs a program for at most @seconds; its output goes to @log as it is written. Returns (exit
+    status, or None if the time was over; seconds taken)."""
     began = time.monotonic()
     p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                          env=env, start_new_session=True)
@@ -88,7 +89,7 @@ def run_to_log(args, env, seconds, log):
 
 
 def run(step, logs, left):
-    """Result of a step, which may take @left seconds at most."""
+    """Runs a step for at most @left seconds, and returns its Result."""
     say("%s .." % step.name)
     if step.args[0] is None or not os.access(step.args[0], os.X_OK):
         needs = "PyTorch that sees the GPU" if step.args[0] is None else "%s, which is not built" % step.args[0]
@@ -102,8 +103,8 @@ def run(step, logs, left):
 
 
 def run_logged(step, path, seconds):
-    """Result of a step; its output is added to the file @path. The last TEXT_BYTES of the output
-    are judged."""
+    """Runs a step, and returns its Result. The output of the step is added to the file @path; the
+    Result has the last TEXT_BYTES of the output."""
     with open(path, "ab") as log:
         log.write(("\n# %s: %s\n" % (step.name, " ".join(step.args))).encode())
         log.flush()

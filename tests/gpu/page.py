@@ -4,7 +4,8 @@ import collections
 import json
 import re
 
-# The run of one program. status: its exit status, None: it was ended after `seconds`.
+# The run of one program. status: its exit status, or None if the program was killed after
+# `seconds`.
 Result = collections.namedtuple("Result", "name status seconds text")
 
 MISSING = 77  # exit status of a program that cannot judge; its last line says why
@@ -21,7 +22,7 @@ def last_line(text):
 
 
 def missing(r):
-    """The thing that a program needed and did not find; None."""
+    """Returns the thing that a program needed and did not find; None if it found all."""
     if r.status == 127:
         m = re.search(r"error while loading shared libraries: ([^:\s]+)", r.text)
         return m and "the library " + m.group(1)
@@ -33,7 +34,7 @@ def missing(r):
 
 
 def failure(r):
-    """Why a program that had all it needed did not end well; None."""
+    """Returns why a program that had all it needed failed; None if it did not fail."""
     if r.status == 0 or missing(r):
         return None
     if r.status == NOT_RUN:

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Checks the place in the data: hspmdd and all agents are killed, and the job goes on from its
-checkpoint with precisely the next sample, in another layout, with packed documents, through passes
-that end inside of a global batch. Other data are refused; a damaged checkpoint too, and the one
-before it is taken."""
+"""Checks the position in the data. hspmdd and all agents are killed, and the job goes on from its
+checkpoint with exactly the next sample: in another layout, with packed documents, and through
+passes that end inside of a global batch. Other data are refused. A damaged checkpoint is refused,
+too, and the job goes on from the one before it."""
 import os
 import sys
 
@@ -45,7 +45,8 @@ def cold_start(c, names, devices):
 
 
 def first_after(c, n_epochs):
-    """First step of the first epoch after @n_epochs of them, and the devices of the job then."""
+    """Returns the first step of the first epoch after @n_epochs epochs, and the devices of the job
+    then."""
     job = wait_for("the job to run again",
                    lambda: (lambda j: j if len(j["epochs"]) > n_epochs else None)(c.job("place")), 60)
     return job["epochs"][n_epochs]["first_step"], job["devices"]
@@ -72,8 +73,8 @@ def other_data(c, text, names):
 
 
 def damage(claim, c, step):
-    """A bit in the contents of each file of a checkpoint, which its metadata do not tell. Copies
-    may be in several."""
+    """Flips a bit in the tensors of each shard file of a checkpoint; header and length of the file
+    stay right. Every shard is damaged, because several shards may hold a copy of the same box."""
     folder = os.path.join(claim.dir, "out/place/step-%010d" % step)
     for shard in (os.path.join(folder, f) for f in sorted(os.listdir(folder)) if f.startswith("shard-")):
         with open(shard, "r+b") as f:
@@ -139,7 +140,8 @@ def stale(claim, c, job, text):
 
 
 def layout(claim):
-    """On four devices a pipeline beside a tensor group; on two the planner's best."""
+    """On four devices the plan is a pipeline and a tensor group; on two devices the planner
+    chooses."""
     half, whole = {"layers": 2}, {"layers": 4}
     return write_plan(claim, {"ranks": 4, "pipelines": [
         {"sequences": 6, "micro_batches": 3, "stages": [dict(half, ranks=[0]), dict(half, ranks=[1])]},

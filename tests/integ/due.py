@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""A job that seals each fifth version, on two devices, then on one with a keeper: executors and a
-node with all it has die, a node is drained, hspmdd is killed. Steps behind the newest version that
-was sealed are computed again, no more than were announced, with the same losses; a drain costs
-none. Three replicas seal each eighth version: where executors and a node end between two of these,
-no step is computed again."""
+"""Runs a job that seals each fifth version, on two devices, then on one device with a replica
+holder. Executors die, a node dies with its memory, a node is drained, hspmdd is killed. The steps
+after the newest sealed version are computed again, no more than were announced, with the same
+losses; after a drain none is. Another job has three replicas and seals each eighth version:
+executors and a node die between two sealed versions, and no step is computed again."""
 import json
 import os
 import shutil
@@ -18,7 +18,8 @@ EVERY, FAR = 5, 8
 
 
 def after(c, before, what):
-    """The job runs in a later epoch, whose record this returns."""
+    """Waits until the job runs in a later epoch than in @before, and returns the records of the
+    later epochs."""
     def look():
         j = c.job("due")
         return j if j and j["state"] == "running" and j["epoch"] > before["epoch"] else None
@@ -49,8 +50,9 @@ def whole(claim, c, steps):
 
 
 def story(claim, text, job, devices, reference):
-    """*devices*: the job has so many at most; with one, another node keeps its state. Returns the
-    distance of its losses, and the steps that were made again."""
+    """Runs the job through all disturbances, with at most *devices* devices; with one device,
+    another node is its replica holder. Returns the largest relative difference of its losses to the
+    reference, and the number of steps that were computed again."""
     job["resources"] = {"min": 1, "max": devices}
     steps, most = job["train"]["steps"], 2 * EVERY - 1
     path = write_job(claim, job, "due", text)

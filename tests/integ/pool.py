@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Runs a job whose steps are run by plans of a pool, under the usual blows: an executor dies, an
-agent with its node, a node is drained, one joins, the coordinator starts again, the job is canceled
-and resumed from its checkpoint. The job goes from pool to pool, from pool to plan and back. A
-second one runs its pool on one device, its state kept elsewhere, and loses it twice. A third one
-gets its pool from hspmdd, whose devices have no memory for a whole sequence, and loses an executor.
-Losses are those of one undisturbed device; under any plan, a step's documents are the same."""
+"""Runs a job whose steps are run by plans of a pool, and disturbs it: an executor dies, an agent
+dies with its node, a node is drained, a node joins, the coordinator restarts, the job is canceled
+and resumed from its checkpoint. The job switches from pool to pool, from pool to plan and back. A
+second job runs its pool on one device, with a replica holder for its state, and loses the device
+twice. For a third job hspmdd plans the pool, because no device has memory for a whole sequence; the
+job loses an executor. The losses are those of one undisturbed device, and a step has the same
+documents under any plan."""
 import os
 import sys
 
@@ -30,7 +31,7 @@ def write_documents(claim, text, name, longest):
 
 
 def data(n, micro):
-    """A stream on each of @n devices."""
+    """A plan with a pipeline on each of @n devices."""
     return [{"sequences": 1, "micro_batches": micro, "stages": [{"layers": 3, "ranks": [r]}]} for r in range(n)]
 
 
@@ -43,7 +44,7 @@ def write_pool(claim, name, n, plans, **more):
 
 
 def annotations(claim):
-    """For four, three and two devices; the last is no pool."""
+    """The annotations for four, three and two devices; the last is a plan and no pool."""
     cut = {"layers": 3, "split": "sequence", "shares": [2, 1],
            "groups": [{"ranks": [0, 1], "tensor": [1, 1]}, {"ranks": [2]}]}
     pair = [{"sequences": 2, "micro_batches": 2, "stages": [{"layers": 3, "ranks": [0, 1]}]},
@@ -66,7 +67,7 @@ def own_job():
 
 
 def settled(c, name, n, after):
-    """The job runs on @n devices, in an epoch behind @after; returns the epoch."""
+    """Waits until the job runs on @n devices in an epoch later than @after; returns the epoch."""
     def look():
         j = c.job(name)  # None when hspmdd is too busy to answer
         return j if j and j["state"] == "running" and len(j["devices"]) == n and j["epoch"] > after else None
@@ -121,7 +122,8 @@ def disturbed(claim, c, job, text):
 
 
 def alone(claim, c, job, text):
-    """One device trains, another node keeps; the one that trains goes with its memory, and again.
+    """One device trains, and another node is the replica holder. The training device is lost with
+    its memory, twice.
     """
     plans = [write_pool(claim, "one", 1, [data(1, 1), data(1, 2), data(1, 8)])]
     job = dict(job, resources={"min": 1, "max": 1})
@@ -142,7 +144,8 @@ def alone(claim, c, job, text):
 
 
 def planned(claim, job, words):
-    """The longest sequences are cut over the devices, steps without any have plans of their own."""
+    """Tests a pool that the planner made: the plan for steps with the longest sequences cuts each
+    sequence over the devices, and steps without such a sequence run other plans."""
     longest = 1024
     text = write_documents(claim, words, "long.txt", longest)
     job = dict(job, model=dict(job["model"], sequence=longest), resources={"min": 3, "max": 3})

@@ -1,4 +1,5 @@
-/* Describes and does a piece of work of the ghost, and finds its accesses. */
+/* Describes one piece of work of the emulated device, does it on the host, and finds the memory
+ * that it accesses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,7 +150,7 @@ static void touch(struct visit *v, const void *p, size_t bytes, bool write)
     }
 }
 
-/* The rows of a cell in a view. */
+/* Notes accesses to the rows of a cell in a view. */
 static void touch_cell(struct visit *v, const struct hsp_cell_view *w, const struct hsp_box *cell,
                        bool write)
 {
@@ -281,8 +282,9 @@ static enum hsp_status run_pair(struct hsp_backend *cpu, enum hsp_devq q, enum h
     return cpu->run(cpu, q, &c, err);
 }
 
-/* One step after the other, as apart, so that the bits are the same. The product's own output is
- * garbage then, where the result does not lie over it: nobody may read it. */
+/* Runs a fused product, bias and add as separate ops in turn, so that the result has the bits of
+ * the unfused program. If the result does not overlap the output of the product, that output is
+ * then filled with garbage, because the fused op leaves it undefined. */
 static enum hsp_status do_sum(struct hsp_backend *cpu, enum hsp_devq q, struct hsp_ghost_call *c,
                               struct hsp_err *err)
 {
@@ -308,7 +310,8 @@ static enum hsp_status do_sum(struct hsp_backend *cpu, enum hsp_devq q, struct h
     return st;
 }
 
-/* Outputs that are added to old values are made apart first. */
+/* Runs an op whose outputs are added to old values: computes these outputs in buffers of their own
+ * first, then adds them. */
 static enum hsp_status do_adding(struct hsp_backend *cpu, enum hsp_devq q, struct hsp_ghost_call *c,
                                  struct hsp_err *err)
 {

@@ -1,4 +1,5 @@
-/* Makes allocations fail on purpose: the n-th one, for every n, under a test's own body.
+/* Makes allocations fail on purpose: runs a function of a test once for every n, and fails its n-th
+ * allocation.
  *
  * Role:    a program that links liboom.a (and HSP_OOM_LDFLAGS) has this malloc instead of the C
  *          library's, so that allocations inside of libraries (cJSON, libyaml, GLPK) fail too, and
@@ -18,16 +19,18 @@
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
 
-/* From now on the @nth allocation fails (0: none); with @on, all behind it too. */
+/* Makes the @nth allocation from now on fail (0: none); with @on, all later allocations fail,
+ * too. */
 void hsp_oom_arm(uint64_t nth, bool on);
 
-/* Ends it. Returns whether an allocation was made to fail. */
+/* Ends the failures. Returns whether an allocation was made to fail. */
 bool hsp_oom_disarm(void);
 
-/* Allocations since hsp_oom_arm, failed ones included. */
+/* Returns the number of allocations since hsp_oom_arm, including those that failed. */
 uint64_t hsp_oom_count(void);
 
-/* Blocks of the heap made and not released since the program began: for differences. */
+/* Returns the number of heap blocks that are allocated. Callers compare two values to find a
+ * leak. */
 int64_t hsp_oom_live(void);
 
 /* The body of the loop. Makes its inputs, writes its result to @out (which fails as any buffer
@@ -36,19 +39,19 @@ int64_t hsp_oom_live(void);
 typedef enum hsp_status (*hsp_oom_body)(void *ctx, struct hsp_buf *out, struct hsp_err *err);
 
 /* Runs @body undisturbed, then with its first, second, ... allocation failing, alone and with all
- * behind it, until none fails. Of more than @most allocations, one for each way through the code
- * (the innermost calls) that has not failed before in this program; where stacks are not looked at
- * (Evidence), @most at random. Under each failure the body must return HSP_ENOMEM with a message,
- * or succeed with the undisturbed result; nothing may stay allocated; and it gives the undisturbed
- * result when it is run again. */
+ * later ones, until none fails. If there are more than @most allocations, it fails one for each
+ * call path (the innermost calls) that has not failed before in this program; if stacks are not
+ * recorded (Evidence), it fails @most random ones. Under each failure the body must return
+ * HSP_ENOMEM with a message, or succeed with the undisturbed result. Nothing may stay allocated,
+ * and the body must give the undisturbed result when it is run again. */
 void hsp_oom_loop(const char *name, hsp_oom_body body, void *ctx, uint32_t most);
 
-/* The same for functions without a message: err->code need not be set. */
+/* Does as hsp_oom_loop for functions without a message: err->code need not be set. */
 void hsp_oom_loop_mute(const char *name, hsp_oom_body body, void *ctx, uint32_t most);
 
-/* For machines, whose state is only good to be released after a failure: @body uses the present
- * state and releases it, and does so in a child process for each allocation that fails, so that the
- * caller goes on with it. The choice of allocations is that of hsp_oom_loop. */
+/* Does as hsp_oom_loop for state machines, whose state may only be released after a failure. @body
+ * uses the present state and releases it. For each allocation that fails it runs in a child
+ * process, so that the caller can go on with the state. */
 void hsp_oom_fork(const char *name, hsp_oom_body body, void *ctx, uint32_t most);
 
 /* For a call that says "unchanged" on failure and is tried again on the same object:
@@ -63,8 +66,9 @@ struct hsp_oom_try {
 bool hsp_oom_again(struct hsp_oom_try *t);
 void hsp_oom_end(struct hsp_oom_try *t);
 
-/* For writers to a buffer: an empty one whose first growth fails, and the check that it did:
- *     hsp_oom_empty(&b); hsp_yaml_put_str(&b, "x"); hsp_oom_nothing(&b); */
+/* For writers to a buffer: hsp_oom_empty makes an empty buffer whose first growth fails, and
+ * hsp_oom_nothing checks that it failed: hsp_oom_empty(&b); hsp_yaml_put_str(&b, "x");
+ * hsp_oom_nothing(&b); */
 void hsp_oom_empty(struct hsp_buf *b);
 void hsp_oom_nothing(struct hsp_buf *b);
 

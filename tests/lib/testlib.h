@@ -34,7 +34,7 @@
     }                                                                             \
     static int test_file_##file(void)
 
-/* One file of tests; @next is the list's. */
+/* One file of tests; @next links the list of all files. */
 struct hsp_test_file {
     const char *name;
     int (*run)(void);
@@ -42,35 +42,37 @@ struct hsp_test_file {
 };
 void hsp_test_enter(struct hsp_test_file *file);
 
-/* Runs the tests of a file of this program: for one that runs them under a further name. */
+/* Runs the tests of the file @name of this program, for a file that runs them under another
+ * name. */
 int hsp_test_run(const char *name);
 
 /* The command line, from the name of the tests on. */
 extern int hsp_test_argc;
 extern char **hsp_test_argv;
 
-/* The seed of this run, printed once to stderr. Default 1. */
+/* Returns the seed of this run, and prints it once to stderr. The default is 1. */
 uint64_t hsp_test_seed(void);
 
-/* The i-th random number of a named stream under the seed of this run. */
+/* Returns the i-th number of the random sequence @stream under the seed of this run. */
 uint64_t hsp_test_rand(const char *stream, uint64_t i);
 
-/* Uniform integer in [lo, hi]. */
+/* Returns a uniform random integer in [lo, hi]. */
 int64_t hsp_test_range(const char *stream, uint64_t i, int64_t lo, int64_t hi);
 
-/* How many of n random cases to try: HSPMD_ROUNDS percent (default 100), at most a third with
- * sanitizers and a tenth under valgrind, which are slow; at least one. */
+/* Returns how many of @n random cases to try: HSPMD_ROUNDS percent of them (default 100), but at
+ * most a third with sanitizers and a tenth under valgrind, which are slow, and at least one. */
 uint32_t hsp_test_rounds(uint32_t n);
 
-/* For a group of tests: *state is an arena, of at most 256 MiB. */
+/* Set up and tear down a group of tests whose *state is an arena of at most 256 MiB. */
 int hsp_test_arena_begin(void **state);
 int hsp_test_arena_end(void **state);
 
-/* A new private folder under $TMPDIR; removed with hsp_test_rmdir. Fails the test on error. */
+/* Makes a new private folder under $TMPDIR; hsp_test_rmdir removes it. Fails the test on error. */
 char *hsp_test_tmpdir(void); /* free() it */
 void hsp_test_rmdir(const char *path);
 
-/* The text of a file of the source tree ($HSPMD_SRC). Fails the test when it cannot be read. */
+/* Returns the text of a file of the source tree ($HSPMD_SRC). Fails the test when the file cannot
+ * be read. */
 char *hsp_test_source(const char *file); /* free() it */
 
 /* "HSP_EPROTO"; "HSP_UNKNOWN" for a value outside the map. */
@@ -83,7 +85,7 @@ const char *hsp_test_status_name(enum hsp_status code);
 #define assert_ok(expr, err) \
     hsp_test_assert_status((expr), HSP_OK, (err), #expr, __FILE__, __LINE__)
 
-/* The recorded code, and the exact message. */
+/* Asserts the recorded code and the exact message. */
 #define assert_err(err, want, text) hsp_test_assert_err((err), (want), (text), __FILE__, __LINE__)
 
 void hsp_test_assert_status(enum hsp_status got, enum hsp_status want, const struct hsp_err *err,
@@ -91,7 +93,7 @@ void hsp_test_assert_status(enum hsp_status got, enum hsp_status want, const str
 void hsp_test_assert_err(const struct hsp_err *err, enum hsp_status want, const char *text,
                          const char *file, int line);
 
-/* |a - b| <= tol, with the values in the message. */
+/* Asserts |a - b| <= tol, with the values in the message. */
 #define assert_near(a, b, tol) hsp_test_assert_near((a), (b), (tol), #a, __FILE__, __LINE__)
 void hsp_test_assert_near(double a, double b, double tol, const char *expr, const char *file,
                           int line);

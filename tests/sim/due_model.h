@@ -6,12 +6,14 @@
  * Purity:  pure.
  * Files:   due_store.c holds segments, due_step.c the events of an epoch, due_loss.c deaths and
  *          recoveries, due_run.c draws the events.
- * Model:   a cell is a part of the state that no layout cuts. Each node runs one process, which is
- *          a member of an epoch: a rank, home of some cells, or a keeper. A node has two slots for
- *          each owner of each layout. A record reaches each peer by itself, so votes are split;
- *          records of a process that dies are lost or not. A process dies alone, or its node with
- *          all slots. Nodes go one at a time: the next one after a version has become stable. Time
- *          is the order of events.
+ * Model:   a cell is a part of the state that no layout cuts. Each node runs one process, and the
+ *          process is a member of an epoch: either a rank, the home of some cells, or a replica
+ *          holder. For each owner of each layout a node has two slots, each for one version. A
+ *          member sends its record of a vote to each peer separately, so some peers may have got it
+ *          and others not. When a process dies, each of its records still on the way arrives or is
+ *          lost. A process dies alone, or its node dies with all slots. At most one node dies at a
+ *          time: the next node may die when a version has become stable again. The model has no
+ *          clock; time is the order of events.
  */
 #ifndef HSP_DUE_MODEL_H
 #define HSP_DUE_MODEL_H
@@ -134,14 +136,14 @@ unsigned due_draw(struct due_world *w, unsigned n); /* below n */
 /* Fails the run; w->why keeps the first reason. */
 void due_fail(struct due_world *w, const char *what, unsigned version);
 void due_stand(struct due_world *w, const char *what, unsigned version);
-/* The slot in which @s gets version @v; the version @protect stays. */
+/* Returns the slot into which @s writes version @v; the version @protect stays. */
 unsigned due_slot_for(const struct due_world *w, const struct due_store *s, uint8_t v,
                       uint8_t protect);
 unsigned due_older(const struct due_store *s);
 bool due_has(const struct due_store *s, uint8_t v);
-/* Whether each cell of @cells has a sealed @v in @layout on a node that is up. *ret_from, which may
- * be NULL: the state that a reader of all of them gets; torn also where pieces of two epochs
- * meet. */
+/* Returns whether each cell of @cells has a sealed version @v in @layout on a node that is up.
+ * *ret_from (may be NULL) is the state that a reader of all these cells gets; it is torn also if it
+ * has pieces of two epochs. */
 bool due_whole(const struct due_world *w, unsigned layout, uint8_t v, uint8_t cells,
                struct due_slot *ret_from);
 void due_seal(struct due_slot *s, const struct due_member *m);
@@ -153,7 +155,7 @@ extern const unsigned due_n_kinds, due_n_events;
 const struct due_kind *due_kind(struct due_world *w); /* of a layout that is made now */
 unsigned due_free_layout(const struct due_world *w);  /* DUE_LAYOUTS: none is */
 void due_know_stable(struct due_world *w, struct due_member *m, uint8_t v);
-/* The event that a caller draws from those that can happen now. False: none can. */
+/* Draws one of the events that can happen now, and makes it happen. Returns false if none can. */
 bool due_happen(struct due_world *w);
 bool due_finished(const struct due_world *w);
 

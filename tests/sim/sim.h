@@ -365,7 +365,7 @@ void sim_fini(struct sim *s);
 uint64_t sim_rand(struct sim *s);
 uint64_t sim_below(struct sim *s, uint64_t n);
 struct hsp_digest sim_digest(struct sim *s); /* for the coordinator; not 0 */
-/* Runs until @until or until @pred holds (may be NULL). False when a check failed. */
+/* Runs until @until or until @pred (may be NULL) holds. Returns false if a check failed. */
 bool sim_run(struct sim *s, uint64_t until, bool (*pred)(struct sim *s));
 void sim_fail(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void sim_log(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -379,8 +379,8 @@ void sim_kill_exec(struct sim *s, uint32_t exec);
 void sim_sign(struct sim *s, uint32_t exec, enum hsp_gpu_sign_kind kind, uint64_t value);
 void sim_kill_agent(struct sim *s, uint32_t node, uint64_t restart_ms); /* its executors too */
 void sim_crash_node(struct sim *s, uint32_t node, uint64_t restart_ms); /* silent; memory is lost */
-/* A piece that executor @exec has sealed is damaged, as if its node had lost it; false: it has
- * none. */
+/* Damages a piece that executor @exec has sealed, as if its node had lost the piece. Returns false
+ * if the executor has no such piece. */
 bool sim_damage(struct sim *s, uint32_t exec);
 void sim_kill_daemon(struct sim *s, uint64_t restart_ms);
 void sim_pause_daemon(struct sim *s, uint64_t ms);
@@ -390,11 +390,14 @@ void sim_reset_control(struct sim *s, uint32_t node);
 void sim_reset_data(struct sim *s, uint32_t a, uint32_t b);
 void sim_cut(struct sim *s, uint32_t node, uint64_t ms);
 void sim_leave(struct sim *s, uint32_t node);
-/* Executors of @a are not heard by those of @b, and the other way round if @both. */
+/* Cuts the link from node @a to node @b: executors of @b do not hear those of @a; with @both,
+ * neither do those of @a hear @b. */
 void sim_cut_pair(struct sim *s, uint32_t a, uint32_t b, bool both, uint64_t ms);
-/* The final model of @job cannot be written where executor @writer is. */
+/* Returns whether the final model of @job cannot be written on the node of executor @writer. */
 bool sim_unwritable(const struct sim *s, uint32_t job, uint32_t writer);
-/* The executor cannot write it: said, and tried again by @timer. False: it can. */
+/* If the executor cannot write the final model, it says so and tries again after a second, by a
+ * timer event with the number @timer; the function returns true. Returns false if the executor can
+ * write it. */
 bool sim_unwritten(struct sim *s, uint32_t exec, uint64_t timer);
 
 /* simworld.c */
@@ -405,8 +408,8 @@ uint64_t sim_latency(struct sim *s);
 void sim_connect(struct sim *s, uint32_t node);
 void sim_conn_up(struct sim *s, uint32_t conn); /* its handshake is answered */
 void sim_conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a);
-/* An event that the node of @conn sees behind all that was sent to it there; @m: in the arena, or
- * NULL. */
+/* Pushes an event that the node of @conn sees after all that was sent to it on @conn; @m is in the
+ * arena, or NULL. */
 void sim_to_node(struct sim *s, uint32_t conn, enum sim_ev_type type, const struct hsp_msg *m);
 void sim_to_daemon(struct sim *s, uint32_t node, const struct hsp_msg *m);
 void sim_to_agent(struct sim *s, uint32_t x, const struct hsp_msg *m);
@@ -423,7 +426,8 @@ void sim_d_event(struct sim *s, const struct sim_ev *e);
 void sim_a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev);
 void sim_a_event(struct sim *s, const struct sim_ev *e);
 void sim_a_written(struct sim *s, uint32_t node); /* ends the write of REMEMBER */
-/* simforge.c: a stranger joins, lies and goes; it also takes the name of a node that is dead */
+/* simforge.c: a stranger joins, sends false claims and leaves; it also takes the name of a dead
+ * node */
 void sim_forge(struct sim *s);
 /* simwire.c */
 void sim_wire_heal(struct sim *s, const struct sim_ev *e);
@@ -448,33 +452,36 @@ void sim_check_begun(struct sim *s);
 void sim_check_sent(struct sim *s, uint32_t conn, struct hsp_m_check *m); /* writes its key */
 void sim_check_reply(struct sim *s, const struct hsp_action *a);
 void sim_check_watch(struct sim *s); /* at any time */
-/* Of @n_names nodes, 0: all. */
+/* An administrator asks for a check of @n_names nodes, 0: all nodes. */
 void sim_check_ask(struct sim *s, bool busy, uint32_t n_names);
 void sim_check_stop(struct sim *s); /* the one under way, if any */
 /* simcommit.c */
 struct sim_seg *sim_seg_find(struct sim_exec *x, uint32_t job, uint64_t plan, uint32_t owner,
                              uint64_t version);          /* NULL: none */
 void sim_commit(struct sim *s, const struct sim_run *r); /* a vote of @r has passed */
-/* The job is told to stop: state of epochs up to @epoch may go. */
+/* The job was told to stop: the state of its epochs up to @epoch may be deleted. */
 void sim_given_up(struct sim *s, uint32_t job, uint64_t epoch);
-/* simckpt.c: of the version whose vote has passed at @x; when it is written */
+/* simckpt.c. Executor @x begins to write the checkpoint of @version, whose vote has passed there;
+ * sim_ckpt_done is called when the checkpoint is written. */
 void sim_ckpt_begin(struct sim *s, uint32_t x, uint64_t version, uint64_t lineage);
 void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d);
-/* Answers FIND_CKPTS with all that are on disk, the damaged too. */
+/* Answers FIND_CKPTS with all checkpoints on disk, including damaged ones. */
 void sim_ckpt_seen(struct sim *s, uint32_t job, uint64_t ticket);
 /* The coordinator has got CHECKPOINTED. */
 void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m);
 /* The version that @r has just made is wrong: its ranks give it up, and no epoch may go on from it
  * when the coordinator has heard of it. */
 void sim_goes_wrong(struct sim *s, const struct sim_run *r);
-/* After each step of the coordinator: its knowledge of them; after its start it knows the stored
- * rows. */
+/* Called after each step of the coordinator: notes which wrong versions the coordinator knows. With
+ * @starts, it has just started and knows those in the stored rows. */
 void sim_wrong_known(struct sim *s, bool starts);
-/* A rank of @r has sealed its version, and may vote for it. */
+/* Notes that a rank of @r has sealed its version, and may vote for it. */
 void sim_wrong_sealed(struct sim *s, const struct sim_run *r);
-/* The lineage of the checkpoint with which an epoch begins; 0: it is damaged. */
+/* Returns the lineage of the checkpoint with which an epoch begins; 0: the checkpoint is
+ * damaged. */
 uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *prepare);
-/* A member of @r begins with @version, the origin: checkpoints on disk behind it are given up. */
+/* A member of @r starts its epoch from @version: checkpoints of later versions, written by earlier
+ * epochs, count as given up. */
 void sim_ckpt_begun(struct sim *s, const struct sim_run *r, uint64_t version);
 /* Damages the newest checkpoint of the job, if there is one. */
 void sim_ckpt_spoil(struct sim *s, uint32_t job);
@@ -495,14 +502,14 @@ enum sim_drop {
 void sim_seg_drop(struct sim_exec *x, enum sim_drop how, uint32_t job, uint64_t plan,
                   uint32_t owner, uint64_t version);
 void sim_seg_put(struct sim *s, struct sim_exec *x, struct sim_seg g);
-/* Damaged pieces of a job in layout @plan at @version are told and deleted. */
+/* Reports and deletes damaged pieces of a job in layout @plan at @version. */
 void sim_seg_verify(struct sim *s, uint32_t x, uint32_t job, uint64_t plan, uint64_t version);
 void sim_x_data_to(struct sim *s, uint32_t x, const struct sim_prep *p, uint32_t peer,
                    struct sim_data d);
-/* @r is over; its peers see that, if @tell. */
+/* Ends the run @r; with @tell its peers see that. */
 void sim_x_clear(struct sim *s, uint32_t x, struct sim_run *r, bool tell);
-/* Messages for @epoch that came before it was known are taken now, those for earlier epochs are
- * forgotten. */
+/* Handles the messages for @epoch that came before the epoch was known, and drops those for earlier
+ * epochs. */
 void sim_x_replay(struct sim *s, uint32_t x, uint64_t epoch, uint32_t job);
 void sim_x_lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t peer, bool before);
 /* simepoch.c */
@@ -519,8 +526,8 @@ void sim_x_row(struct sim *s, uint32_t x, const struct sim_data *d);
 /* simstep.c */
 void sim_x_step(struct sim *s, uint32_t x);
 uint64_t sim_x_lineage(const struct sim_run *r); /* of the version behind its step */
-/* After the last step: goes on in the next epoch, when rank 0 cannot write the final model and this
- * executor is armed. */
+/* Called after the last step: the executor goes on in the next epoch, if rank 0 cannot write the
+ * final model and the executor is armed. */
 void sim_x_leave(struct sim *s, uint32_t x);
 void sim_x_timer(struct sim *s, uint32_t x, uint64_t what);
 void sim_x_in_epoch(struct sim *s, uint32_t x, const struct sim_data *d); /* of cur */
@@ -531,7 +538,7 @@ struct sim_plan *sim_plan_get(struct sim *s, uint32_t job, uint64_t plan);
 struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_msg *prepare,
                                const struct hsp_prepare_action *p);
 void sim_node_lost(struct sim *s, uint32_t node);
-/* On how many nodes each cell is at least, by the layout. */
+/* Returns the least number of nodes on which a cell is, by the layout. */
 uint32_t sim_plan_spread(const struct sim_prep *p);
 
 #endif

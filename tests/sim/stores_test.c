@@ -1,5 +1,5 @@
-/* Tests stores that are not the cluster's: empty, another cluster's, older. The agents keep all
- * that the coordinator does not know, and training goes on. */
+/* Tests wrong stores: an empty one, that of another cluster, an older one. The agents keep all
+ * state that the coordinator does not know, and training goes on. */
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/row_read.h"
@@ -129,7 +129,8 @@ static void older_store(void **state)
     trains_on(1000);
 }
 
-/* The same, of before the job was submitted. */
+/* The store loses all rows of the job, like a backup of before the job was submitted: the agents
+ * keep its state, and it trains on. */
 static void store_without_the_job(void **state)
 {
     (void)state;
@@ -150,8 +151,8 @@ static void store_without_the_job(void **state)
     assert_true(job()->unrecorded);
 }
 
-/* hspmdd --restore, while executors train on in an epoch that the backup knows: they go on, and the
- * next epoch has a number that no other store gave. */
+/* hspmdd --restore runs while executors train in an epoch that the backup knows: they go on, and
+ * the next epoch has a number that no store has given before. */
 static void restored_store(void **state)
 {
     (void)state;
@@ -176,7 +177,8 @@ static void restored_store(void **state)
     assert_int_equal(hsp_generation_number(ss->d->generation), 1);
 }
 
-/* The same with agents that were welcomed anew, and an epoch that was begun, after the backup. */
+/* After the backup, an agent was welcomed again and another epoch began; then hspmdd --restore puts
+ * the backup back. */
 static void restored_after_more(void **state)
 {
     (void)state;
@@ -201,7 +203,8 @@ static bool held(struct sim *w)
     return strstr(hsp_cluster_job(w->d, 1)->reason, "it may have ended since") != NULL;
 }
 
-/* The job ends behind the backup that --restore puts back: it is not trained a second time. */
+/* The job ends after the backup that --restore puts back was made: it is not trained a second
+ * time. */
 static void restored_after_the_end(void **state)
 {
     (void)state;
@@ -313,9 +316,10 @@ static uint64_t generation_there(void)
     return w.generation;
 }
 
-/* A backup is put back; that disk dies too, and the backup is put back on another one: its agents
- * have obeyed a store that nobody has, and the numbers come after those of it. Then the disk goes
- * back to the content of the backup: hspmdd is behind, and one more --restore comes after all. */
+/* A backup is put back. That disk dies, too, and the backup is put back on another disk: its agents
+ * have obeyed a store that is lost, and the new numbers come after those of the lost store. Then
+ * the disk returns to the content of the backup: hspmdd is behind its agents, until one more
+ * --restore gives numbers after all others. */
 static void restored_twice(void **state)
 {
     (void)state;

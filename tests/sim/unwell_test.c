@@ -1,4 +1,4 @@
-/* Tests stories of devices that are not well: XIDs and memory errors in the middle of training. */
+/* Tests scenarios of unhealthy devices: XIDs and memory errors in the middle of training. */
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "tests/sim/simstory.h"
@@ -24,7 +24,7 @@ static bool ended(struct sim *w)
     return w->d_alive && hsp_job_terminal(hsp_cluster_job(w->d, 1)->state);
 }
 
-/* A job that runs on all of them, and keeps at least @min. */
+/* Starts a job that runs on all devices and needs at least @min. */
 static void running(uint32_t nodes, uint32_t devices, uint32_t min)
 {
     ss_begin(nodes, devices);
@@ -51,7 +51,7 @@ static const struct hsp_node_device *device(uint32_t node, uint32_t index)
     return &hsp_cluster_node_by_name(ss->d, name)->dev[index];
 }
 
-/* Every version committed once, none left out. */
+/* Checks that every version was committed once. */
 static void to_the_end(void)
 {
     ss_until(ended, 200000);
@@ -83,8 +83,9 @@ static void a_lost_gpu(void **state)
     to_the_end();
 }
 
-/* No copy on another node, and no checkpoint: the state comes from the versions that its executor
- * had sealed. */
+/* The only node loses a GPU. There is no copy of the state on another node, and no checkpoint: the
+ * job recovers from the versions that the executor of the lost GPU had sealed in the host's
+ * memory. */
 static void a_lost_gpu_of_the_only_node(void **state)
 {
     (void)state;
@@ -124,7 +125,8 @@ static void memory_errors(void **state)
     to_the_end();
 }
 
-/* Where the job cannot go, it goes on there, and says why; lost, it stops until another comes. */
+/* A job that has no other device goes on with the unhealthy one, and says why. When that device is
+ * lost, the job stops until another device comes. */
 static void nowhere_to_go(void **state)
 {
     (void)state;
@@ -161,7 +163,7 @@ static void lost_meanwhile(void **state)
     to_the_end();
 }
 
-/* An agent that begins anew looks anew. */
+/* An agent that starts again judges the health of its devices again. */
 static void reset(void **state)
 {
     (void)state;
@@ -220,8 +222,8 @@ static bool paused(struct sim *w)
     return w->d_alive && hsp_cluster_job(w->d, 1)->state == HSP_JOB_PAUSED;
 }
 
-/* No other node is there: the job waits and says why, however often it is tried, and
- * loses nothing. */
+/* There is no other node: the job waits and says why, however often it is tried, and loses
+ * nothing. */
 static void a_folder_that_is_needed(void **state)
 {
     (void)state;
@@ -304,7 +306,7 @@ static void a_failed_job_goes_on(void **state)
     to_the_end();
 }
 
-/* State that is given up is deleted, also on a node that was away. */
+/* State of a job that was given up is deleted, also on a node that was away. */
 static void a_failed_job_is_forgotten(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-# One program for each room, and for each way to link it; its test files are run by links to it that
-# are named like the files (tests/lib/testmain.c).
+# Makes one test program for each room, and for each way to link the room. A symbolic link named
+# like a test file runs the tests of that file (tests/lib/testmain.c).
 test_links =
 LINK_TEST = $(AM_V_GEN)rm -f $@ && ln -s $$(basename $<) $@
 include tests/unit/proto/base/local.mk

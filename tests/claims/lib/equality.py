@@ -19,8 +19,8 @@ class Ranks:
         self.n = 0
 
     def stages(self, layers, weights, widths, cut):
-        """A pipeline of at most so many stages as there are layers; @widths: ranks of each stage,
-        @cut: shares of those of two ranks, one for each such stage."""
+        """Makes a pipeline of at most as many stages as the model has layers. @widths: the number
+        of ranks of each stage; @cut: the shares of each stage of two ranks."""
         out, cut = [], list(cut)
         for n, width in zip(parts(layers, weights), widths):
             ranks = list(range(self.n, self.n + width))
@@ -30,8 +30,8 @@ class Ranks:
 
 
 def plans(job):
-    """Starting plans for this job's number of layers and sequences; those that cut a layer only
-    where it can be cut."""
+    """Returns the starting plans for the numbers of layers and sequences of this job. Plans that
+    cut a layer are among them only if the layer can be cut."""
     layers, batch = job["model"]["layers"], job["train"]["global_batch"]
     ways = cuts(job)
 
@@ -64,7 +64,9 @@ def optimizer(job, index):
 
 
 def come_to(claim, cluster, name, condition):
-    """Waits as long as the claim may. A job that somebody else chose may only be slow."""
+    """Waits for the condition until the time of the claim is over. If the user chose the job or its
+    text (HSPMD_JOB, HSPMD_TEXT), the time may be over because the job is only slow: the claim then
+    ends by Claim.late."""
     try:
         cluster.wait(name, condition, max(1, claim.left()))
     except Failed:
@@ -74,7 +76,7 @@ def come_to(claim, cluster, name, condition):
 
 
 def disturb(claim, cluster, name, speed, events):
-    """The three disturbances in the order of their steps."""
+    """Makes the three disturbances in the order of their steps, and returns a log of them."""
     log = []
     for at, what in events:
         come_to(claim, cluster, name, "step=%d" % at)
@@ -111,7 +113,8 @@ def shorten(claim, job, text, most):
 
 
 def fits(claim, job, text, plan):
-    """Whether the programs take the plan for a job that is not ours; else the reason is said."""
+    """Returns whether the programs accept the plan for a job that is not ours; prints the reason if
+    they do not."""
     path = write_job(claim, job, "fits", text)
     r = call(prog("hspmdctl"), "compile", path, "-o", os.path.join(claim.dir, "fits.prog"), "--plan",
              write_plan(claim, plan, "fits"), check=False)

@@ -93,7 +93,7 @@ class Case:
             self.why = "gradient apart by %.2e" % self.gradient
 
     def judge(self):
-        """Sets why when the plan does not give the results of one device. Leaves no file."""
+        """Sets `why` if the plan does not give the results of one device. Leaves no file."""
         try:
             self.measure()
         except Failed as e:
@@ -135,7 +135,8 @@ def minimise(case, until):
 
 
 def keep(case):
-    """Writes job, plan and text of a failing case where they stay; returns the folder."""
+    """Writes job, plan and text of a failing case to a folder in the build tree that is not
+    deleted, and returns the folder."""
     claim = case.model.claim
     folder = os.path.join(BUILD, "failed-plans", "%s-%d-%s" % (claim.name, claim.seed, case.name.split("-s")[0]))
     shutil.rmtree(folder, ignore_errors=True)

@@ -17,7 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(ROOT, "build")))
 LIMIT = 588  # seconds; ten minutes less the time of ending
 SHORTER = int(os.environ.get("HSPMD_LIMIT") or LIMIT)  # of scripts/gpu-check
-# seconds by which waits end before the alarm, which cannot tell hanging work from slow work
+# Each wait ends so many seconds before the alarm: the wait can tell work that hangs from work that
+# is slow, the alarm cannot.
 MARGIN = min(18, SHORTER // 10)
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -75,8 +76,8 @@ class Claim:
         sys.exit({True: 0, False: 1, None: 77}[holds])
 
     def late(self):
-        """A job that somebody else chose may be too large for this machine, and somebody may want
-        it sooner: that says nothing of the claim."""
+        """Ends a claim whose time is over. If the user chose the job or a shorter limit, the claim
+        is not judged; else it does not hold."""
         if SHORTER < LIMIT:
             raise Unjudged("more time than %d seconds" % SHORTER)
         if os.environ.get("HSPMD_JOB"):
@@ -90,8 +91,8 @@ class Claim:
 
     @contextlib.contextmanager
     def awaiting(self, what):
-        """Where the time runs out meanwhile the claim does not hold: each wait has a bound of its
-        own, which finds work that is only slow."""
+        """If the time of the claim runs out within this context, the claim does not hold: each wait
+        has a bound of its own, which finds work that is only slow."""
         self.awaits = what
         try:
             yield
@@ -99,8 +100,8 @@ class Claim:
             self.awaits = None
 
     def judge(self, body):
-        """body(self); a program that is ended because the time of the claim is over is as late as
-        the claim itself."""
+        """Calls body(self). If a program was ended because the time of the claim is over, the claim
+        is late."""
         try:
             return body(self)
         except subprocess.TimeoutExpired:

@@ -21,7 +21,8 @@
 
 enum fiber_state { FIBER_FRESH, FIBER_READY, FIBER_AT_BARRIER, FIBER_AT_WARP, FIBER_DONE };
 
-/* A call of a warp function on its way: lanes of one mask that gather. */
+/* A call of a warp function for which not all lanes of its mask have arrived, or whose values not
+ * all lanes have read. */
 struct meeting {
     const char *what; /* NULL: free */
     unsigned mask, arrived, left;
@@ -51,8 +52,9 @@ static struct {
     char trouble[400];
 } em = {.now = -1};
 
-/* The thread of the host that runs the kernel. Accesses of others meanwhile (files of kernels have
- * functions of the host too, and their accesses are told as well) do not belong to it. */
+/* Set in the host thread that runs the kernel. Other threads may run host functions in files of
+ * kernels at the same time; the compiler reports their accesses as well, but these do not belong to
+ * the kernel. */
 static _Thread_local bool runs;
 
 struct hsp_fake_index hsp_fake_thread_index, hsp_fake_block_index, hsp_fake_block_extent,
@@ -136,8 +138,8 @@ static void fiber_ended(int t)
     }
 }
 
-/* One thread, and those behind it that have not begun: they need no stack of their own until one
- * of them waits. */
+/* Runs one thread, then the next threads that have not begun on the same stack, until one of them
+ * waits: only threads that wait need a stack of their own. */
 static void fiber_main(void)
 {
     for (;;) {
@@ -153,7 +155,8 @@ static void fiber_main(void)
     }
 }
 
-/* The lowest of all lies above room for one that overflows. */
+/* Returns the memory of the i-th stack. Below the lowest stack is room into which it may
+ * overflow. */
 static uint8_t *stack_at(int i)
 {
     return em.stacks + ((size_t)i + 1) * STACK_BYTES;
@@ -222,8 +225,8 @@ void hsp_fake_barrier(void)
     to_scheduler();
 }
 
-/* The meeting of @mask that this lane has yet to join, or a new one. One of another mask may wait
- * for this lane meanwhile. */
+/* Returns the pending call of @mask that this lane has yet to join, or a new one. A call of another
+ * mask may wait for this lane at the same time. */
 static struct meeting *meeting_of(struct warp *w, const char *what, unsigned mask, size_t bytes)
 {
     unsigned lane = 1U << em.now % HSP_FAKE_WARP;

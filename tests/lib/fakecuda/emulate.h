@@ -1,9 +1,9 @@
 /* Runs kernels of the GPU on the host: a __global__ function runs with one fiber for each thread of
  * a block, blocks one after the other.
  *
- * Role:      stands in for the device where there is none. fakekernel.h makes a struct
- *            hsp_fake_kernel of a launch, the runtime (fakecuda.h) queues it, and runs it here in
- *            its turn.
+ * Role:      replaces the GPU in tests on machines without one. fakekernel.h turns a launch into a
+ *            struct hsp_fake_kernel. The fake runtime (fakecuda.h) queues it in its stream, and
+ *            calls this file to run the kernel when the earlier work of the stream is done.
  * Threads:   one kernel at a time in the process; the caller locks.
  * Checks:    barriers that not all threads reach, warp functions whose lanes disagree, stacks that
  *            overflow, and the races of memshadow.h.
@@ -31,24 +31,24 @@ struct hsp_fake_kernel {
     void (*run)(void *args); /* one thread: calls the kernel */
 };
 
-/* Runs the kernel to its end with @args, borrowed. NULL, or its fault, in static
- * storage: the kernel was given up then. */
+/* Runs the kernel to its end with the borrowed @args. Returns NULL, or a fault in static storage
+ * that ended the kernel. */
 const char *hsp_fake_run_kernel(const struct hsp_fake_kernel *k, void *args);
 
-/* The run of a struct hsp_fake_work (fakecuda.h) that is a launch: @args begins with its
- * struct hsp_fake_kernel. fakelaunch.c */
+/* Runs a struct hsp_fake_work (fakecuda.h) that is a launch: @args begins with its struct
+ * hsp_fake_kernel. Defined in fakelaunch.c. */
 void hsp_fake_run_launch(void *args);
 
-/* Whether fibers run here: not under valgrind (HSPMD_VALGRIND), nor with ThreadSanitizer, which
- * take all stacks for one. */
+/* Returns whether fibers can run. They cannot under valgrind (HSPMD_VALGRIND) and ThreadSanitizer,
+ * which take the stacks of all fibers for one stack. */
 bool hsp_fake_can_run(void);
 
-/* The order in which blocks and threads run: ascending, or descending. The result of a correct
- * kernel does not depend on it. */
+/* Makes blocks and threads run in descending (@yes) or ascending order. The result of a correct
+ * kernel does not depend on the order. */
 void hsp_fake_run_backwards(bool yes);
 
-/* Gives up the kernel that runs, as a trap would; the first message of a kernel stays. Returns only
- * when no kernel runs. */
+/* Ends the running kernel with a fault, as a trap would; the first message of a kernel is kept.
+ * Returns only if no kernel runs. */
 void hsp_fake_fault(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- the view of a device function ---- */
@@ -59,7 +59,7 @@ struct hsp_fake_index {
 extern struct hsp_fake_index hsp_fake_thread_index, hsp_fake_block_index, hsp_fake_block_extent,
     hsp_fake_grid_extent;
 
-/* The dynamic shared memory of the block, 1024-aligned. */
+/* Returns the dynamic shared memory of the block, aligned to 1024 bytes. */
 void *hsp_fake_dynamic_shared(void);
 /* __syncthreads. */
 void hsp_fake_barrier(void);
@@ -67,7 +67,7 @@ void hsp_fake_barrier(void);
  * the bytes of lanes outside the mask are 0. @what: name of the function, equal in all lanes. */
 void hsp_fake_warp_exchange(const char *what, unsigned mask, const void *mine, size_t bytes,
                             void *all);
-/* Linear index of the running thread in its block; -1 when no kernel runs. */
+/* Returns the linear index of the running thread in its block; -1 if no kernel runs. */
 int hsp_fake_thread(void);
 /* Grows by one at each barrier of the block, or at each whole-warp function of the thread's
  * warp. */

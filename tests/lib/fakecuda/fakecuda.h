@@ -42,8 +42,8 @@ struct hsp_fake_opts {
     int driver_version;  /* 0: CUDART_VERSION */
 };
 
-/* A device that nobody has used: memory, streams, graphs, counters, reports and faults are gone.
- * NULL: defaults, which also hold before the first call. */
+/* Resets the device: memory, streams, graphs, counters, reports and faults are gone. @o NULL:
+ * default options, which also hold before the first call. */
 void hsp_fake_reset(const struct hsp_fake_opts *o);
 
 /* --- work ------------------------------------------------------------------------------------- */
@@ -65,22 +65,23 @@ struct hsp_fake_work {
  * memory) is kept for cudaGetLastError. */
 cudaError_t hsp_fake_submit(cudaStream_t s, const struct hsp_fake_work *w);
 
-/* The running piece reads or writes @bytes at @p. False, with a report and the context lost: no
- * memory of the device. Ordinary memory of the host is not judged. */
+/* Notes that the running piece reads or writes @bytes at @p. If they are not memory of the device,
+ * it reports that, ends the context and returns false. Ordinary host memory is not checked. */
 bool hsp_fake_touch(const void *p, size_t bytes, bool write);
 /* Reports a fault of the running piece. */
 void hsp_fake_blame(const char *text);
-/* The context ends. */
+/* Ends the context with the sticky error. */
 void hsp_fake_lose(cudaError_t sticky);
-/* The addresses of the device's memory and, behind it, pinned memory. */
+/* Gives the range of addresses that holds the device's memory and, after it, pinned memory. */
 void hsp_fake_range(void **ret_base, size_t *ret_bytes);
 
 /* --- faults ----------------------------------------------------------------------------------- */
 
-/* The @nth call from now (1: the next) of @name, NULL: of any function that can fail, returns @e
- * and does nothing. A sticky @e stays. The order before is forgotten; 0 takes it back. */
+/* Makes the @nth call from now (1: the next) of the function @name return @e and do nothing; NULL:
+ * of any function that can fail. A sticky @e stays. The call replaces an earlier one; @nth 0
+ * cancels it. */
 void hsp_fake_fail(const char *name, unsigned nth, cudaError_t e);
-/* The same for the @nth piece of work whose name contains @name: the context ends with @e. */
+/* Makes the @nth piece of work whose name contains @name end the context with @e. */
 void hsp_fake_fail_work(const char *name, unsigned nth, cudaError_t e);
 
 /* --- counts ----------------------------------------------------------------------------------- */
@@ -100,9 +101,9 @@ struct hsp_fake_usage {
 };
 struct hsp_fake_usage hsp_fake_usage(void);
 
-/* Does all work that can be done; no error is returned, a sticky one stays. */
+/* Does all queued work that can be done. Returns no error; a sticky error stays. */
 void hsp_fake_settle(void);
-/* Bytes of device memory for a test to look at, also while work is under way. */
+/* Copies bytes of device memory for a test to look at, also while work is under way. */
 void hsp_fake_peek(void *dst, const void *device, size_t bytes);
 
 #ifdef __cplusplus

@@ -105,7 +105,7 @@ extern struct fake_state fake;
 /* fakedevice.c: begins a call of the API: takes the lock, counts, and returns the error that it
  * shall return instead of doing anything; functions that free do so all the same. */
 cudaError_t fake_enter(const char *name);
-/* Ends it: the error is kept for cudaGetLastError; gives back the lock. */
+/* Ends a call of the API: keeps the error for cudaGetLastError, and gives back the lock. */
 cudaError_t fake_leave(cudaError_t e);
 /* Takes the lock again, after a fake_leave in the midst of a call. */
 void fake_relock(void);
@@ -120,7 +120,7 @@ uint32_t fake_draw(uint32_t below);
 void fake_memory_reset(void);
 bool fake_on_device(const void *p);
 bool fake_is_pinned(const void *p);
-/* The whole range lies in one allocation of device or pinned memory. */
+/* Returns whether the whole range lies in one allocation of device or pinned memory. */
 bool fake_inside(const void *p, size_t bytes);
 void fake_open_memory(void);
 void fake_close_memory(void);
@@ -128,12 +128,13 @@ void fake_run_copy(const struct piece *c);
 
 /* fakerace.c */
 void fake_race_reset(size_t bytes);
-/* Bytes of device or pinned memory come to be (written by the host, or by nobody) or are no
- * more. */
+/* Notes that bytes of device or pinned memory are allocated (written by the host, or unwritten) or
+ * freed. */
 void fake_race_alloc(const void *p, size_t bytes, bool written);
 void fake_race_free(const void *p, size_t bytes);
 void fake_race_names(const struct piece *c, uint32_t op);
-/* The running piece touches bytes of the range at fake.base. NULL, or why it must not. */
+/* Notes that the running piece touches bytes of the range at fake.base. Returns NULL, or the reason
+ * why the access is a race. */
 const char *fake_race(const void *p, size_t bytes, bool write);
 void fake_clock_join(struct fake_clock *a, const struct fake_clock *b);
 
@@ -141,7 +142,8 @@ void fake_clock_join(struct fake_clock *a, const struct fake_clock *b);
 void fake_streams_reset(void);
 struct piece *fake_piece_clone(const struct piece *c);
 struct piece *fake_piece_free(struct piece *c);
-/* A call that waits until the device is idle: counted where some of its work waits for a peer. */
+/* Called by calls that wait until the device is idle: counts the call if some work of the device
+ * waits for a peer. */
 void fake_waits_for_all(void);
 /* Gives a copy of the piece to the stream, or to the graph it captures. */
 cudaError_t fake_give(cudaStream_t s, const struct piece *c);
@@ -150,7 +152,7 @@ cudaError_t fake_drain(struct CUstream_st *s, unsigned left);
 bool fake_stream_ok(cudaStream_t s);
 /* An operation that a capture does not allow; makes captures that it concerns invalid. */
 cudaError_t fake_unsafe(void);
-/* Runs a piece at once, as the host's own. */
+/* Runs a piece at once, as work of the host. */
 cudaError_t fake_run_now(struct piece *c);
 struct CUevent_st *fake_event_drop(struct CUevent_st *e);
 

@@ -20,8 +20,9 @@
 extern "C" {
 #endif
 
-/* The addresses of device memory, multiples of 4096; aborts without room for the shadow (9 times as
- * large, of which only the used part counts). A second call forgets the first. */
+/* Sets the addresses of device memory, multiples of 4096. Aborts if there is no room for the
+ * shadow, which is 9 times as large, but takes memory only for its used part. A second call
+ * replaces the first. */
 void hsp_fake_shadow_init(void *base, size_t bytes);
 void hsp_fake_shadow_fini(void);
 /* Calls @fn for each run of bytes of the device that the last kernel read before it wrote them, in
@@ -29,12 +30,12 @@ void hsp_fake_shadow_fini(void);
 typedef void (*hsp_fake_touched_fn)(void *ctx, void *p, size_t n, bool write);
 void hsp_fake_shadow_touched(hsp_fake_touched_fn fn, void *ctx);
 
-/* For emulate.c: a kernel begins; a block begins. */
+/* emulate.c calls these when a kernel begins and when a block begins. */
 void hsp_fake_shadow_kernel(const void *stacks, size_t bytes);
 void hsp_fake_shadow_block(void);
 
 enum hsp_fake_access { HSP_FAKE_READ, HSP_FAKE_WRITE, HSP_FAKE_ATOMIC };
-/* One access of the running thread. */
+/* Records one access of the running thread. */
 void hsp_fake_shadow_access(const void *p, size_t n, enum hsp_fake_access how);
 
 #ifdef __cplusplus

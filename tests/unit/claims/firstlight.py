@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests first light (tests/gpu) without a GPU: its page from outputs in the words of its programs,
-its judgement, and a whole run on a GPU that is not there (tests/lib/ghostgpu)."""
+"""Tests first light (tests/gpu) without a GPU: the page that it makes from sample outputs of its
+programs, its verdict, and a whole run on an emulated GPU (tests/lib/ghostgpu)."""
 import io
 import json
 import os
@@ -72,8 +72,8 @@ def key(name):
 
 
 def results(**more):
-    """The outputs of a good run, but for some of its programs: key(name) -> Result without its
-    name."""
+    """Returns the Results of a run without faults. @more replaces some of them: key(name of the
+    program) = the other fields of its Result."""
     out = [R("probe", 0, 9.8, PROBE), R("device_test, seed 1", 0, 21, GOOD_SUITE),
            R("device_test, seed 2", 0, 20, GOOD_SUITE),
            R(page.AS_HSPMD, 0, 8, GOOD_CALLS), R(page.AS_CUDA, 0, 9, GOOD_CALLS), R("op_speed", 0, 5, OURS),

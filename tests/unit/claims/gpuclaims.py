@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests the pure parts of the GPU claims and of scripts/gpu-check: statistics, verdicts, records of
-kernels, the needs of an ELF file, and the end of claims on a machine without a GPU."""
+kernels, the libraries that an ELF file needs, and how the claims end on a machine without a GPU."""
 import importlib.machinery
 import importlib.util
 import io
@@ -100,7 +100,8 @@ class Speed(unittest.TestCase):
 
 class Losses(unittest.TestCase):
     def runs(self, n, seed=1, noise=1e-3):
-        """Runs that differ by chance that stays: each step moves a run a little."""
+        """Makes losses of @n runs that differ by autocorrelated noise: each step moves the
+        deviation of a run a little."""
         rnd, out = random.Random(seed), []
         for _ in range(n):
             off, run = 0.0, []
@@ -337,7 +338,8 @@ class Waits(unittest.TestCase):
                 self.assertLess(report.Claim.left(claim), limit - 9)
 
     def wait(self, steps, left):
-        """go_on for a job at these steps, each when a wait has run out."""
+        """Calls onegpu.go_on with a cluster whose waits all time out: @steps has the step of the
+        job at the start and after each wait, @left the seconds left to the claim."""
         cluster, claim = mock.Mock(), mock.Mock()
         claim.late.side_effect = report.Unjudged
         claim.left.side_effect = left

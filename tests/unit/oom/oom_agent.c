@@ -1,5 +1,6 @@
-/* Repeats oom_cluster.c for the agent's stories, tests/unit/worker/agent. Linked with
- * --wrap of the functions that are wrapped here. */
+/* Plays every scenario of tests/unit/worker/agent with failing allocations, as oom_cluster.c does
+ * for the coordinator. The program is linked with --wrap of each function that has a __wrap_
+ * function here. */
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/proto/wire/msg_dump.h"

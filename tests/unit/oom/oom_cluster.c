@@ -1,6 +1,6 @@
-/* Plays every story of a coordinator, told by the tests of tests/unit/daemon/cluster, with failing
- * allocations: before a step of the machine is made, it is made in child processes that lack
- * memory. Linked with --wrap of the functions that are wrapped here. */
+/* Plays every scenario of tests/unit/daemon/cluster with failing allocations: before the
+ * coordinator makes a step, child processes make the same step, each with another allocation that
+ * fails. The program is linked with --wrap of each function that has a __wrap_ function here. */
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/cluster_step.h"

@@ -1,5 +1,5 @@
-/* Fails allocations of worker/exec: a step says so on the rank that lacks memory, and holds up no
- * other. */
+/* Fails allocations of worker/exec: the step reports the lack on the rank where the allocation
+ * failed, and no other rank waits for ever. */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -125,7 +125,8 @@ static void *run_device(void *arg)
     return NULL;
 }
 
-/* The lack of the first of them; those that were held up by it have nothing else to say. */
+/* Returns the lack of memory of the first rank that has it; the ranks that waited for that rank
+ * report no other error. */
 static enum hsp_status outcome(const struct world *w, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -151,7 +152,7 @@ static enum hsp_status run_all(struct world *w, struct hsp_err *err)
     return outcome(w, err);
 }
 
-/* Two ranks, two steps with validation: their common results. */
+/* Trains two ranks for two steps with validation, and writes their common results. */
 static enum hsp_status train(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     struct world *w = ctx;
@@ -189,7 +190,7 @@ static enum hsp_status train(void *ctx, struct hsp_buf *out, struct hsp_err *err
     return st;
 }
 
-/* Weights out of a file. */
+/* Loads weights from a file. */
 static enum hsp_status import(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     struct world *w = ctx;
@@ -279,7 +280,7 @@ static void steps_with_moves_of_parts(void **state)
     trained(true);
 }
 
-/* An op on bf16, whose operands are widened into scratch. */
+/* Runs an op on bf16, whose operands are widened into scratch memory. */
 static enum hsp_status add_bf16(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     uint16_t x[64], y[64] = {0};
@@ -323,7 +324,8 @@ struct recorded {
     struct hsp_recording rec;
 };
 
-/* Spans with names, phases, work and messages, and those of the thread that keeps the state. */
+/* Makes a trace: spans with names, phases, work and messages, and the spans of the thread that
+ * seals and copies state. */
 static enum hsp_status trace(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     static const struct hsp_state_span kept[] = {

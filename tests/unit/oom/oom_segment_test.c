@@ -1,4 +1,5 @@
-/* Fails allocations of worker/state: a segment that lacks memory is neither damaged nor absent. */
+/* Fails allocations of worker/state: when memory runs out while a segment is read, the segment is
+ * reported neither as damaged nor as absent. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ static struct hsp_segment_key key_of(uint64_t epoch, uint32_t slot)
     return (struct hsp_segment_key){.job = "t", .device = "n/0", .epoch = epoch, .slot = slot};
 }
 
-/* Rows @lo .. @hi - 1 of a tensor of 8 x 4, and its momentum. */
+/* Creates a segment with rows @lo .. @hi - 1 of a tensor of 8 x 4, and their momentum. */
 static enum hsp_status create(const char *dir, const struct hsp_segment_key *key, int64_t lo,
                               int64_t hi, struct hsp_state_segment **ret, struct hsp_err *err)
 {
@@ -82,7 +83,7 @@ static enum hsp_status verify_rows(const struct hsp_state_segment *s, struct hsp
     return st;
 }
 
-/* A segment, and another one out of its file. */
+/* Makes a segment, and a second one from its file. */
 static enum hsp_status make_twice(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const char *dir = ctx;
@@ -146,7 +147,8 @@ static enum hsp_status scan(void *ctx, struct hsp_buf *out, struct hsp_err *err)
     return st;
 }
 
-/* A piece of job 1, sealed or, as by a writer that died, not; and the notes of its device. */
+/* Makes a piece of job 1 and the notes of its device. The piece is sealed, or unsealed as if its
+ * writer had died. */
 static void leave(const char *dir, uint32_t device, uint64_t layout, bool sealed)
 {
     const struct hsp_segname name = {.job = 1, .device = device, .owner = 2, .plan = layout};
@@ -249,7 +251,7 @@ static size_t n_segments(const char *dir)
     return n;
 }
 
-/* @f deletes @n segments and the notes of @device, or nothing. */
+/* Checks that @f deletes @n segments and the notes of @device, or deletes nothing. */
 static void deletes(enum hsp_status (*f)(const char *, struct hsp_err *), const char *dir, size_t n,
                     uint32_t device)
 {

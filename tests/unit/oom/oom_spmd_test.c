@@ -111,8 +111,8 @@ static enum hsp_status start(struct hsp_arena **ret, struct hsp_err *err)
     return *ret != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no arena");
 }
 
-/* Reads a plan, compiles it, reads its total form and compiles that, with the templates of before
- * where there was memory to keep them. */
+/* Reads and compiles a plan, then reads and compiles its total form, with the cached templates if
+ * there was memory to keep them. */
 static enum hsp_status use_compiler(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct work *w = ctx;
@@ -148,7 +148,7 @@ static enum hsp_status use_compiler(void *ctx, struct hsp_buf *out, struct hsp_e
     return st;
 }
 
-/* The meaning of a plan, by itself and at small extents. */
+/* Computes digests of the meaning of a plan, at its own extents and at small ones. */
 static enum hsp_status use_digests(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct work *w = ctx;
@@ -171,7 +171,7 @@ static enum hsp_status use_digests(void *ctx, struct hsp_buf *out, struct hsp_er
     return st;
 }
 
-/* Reads annotations, writes them, finds their streams. */
+/* Reads annotations, writes them, and finds their pipelines. */
 static enum hsp_status use_annotations(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct work *w = ctx;
@@ -331,7 +331,7 @@ static void layouts_are_whole_or_not(void **state)
     hsp_oom_loop("operands", use_forced, NULL, 100);
 }
 
-/* A pool, compiled, written, read again. */
+/* Compiles a pool, writes it, and reads it again. */
 static enum hsp_status use_pool(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct work *w = ctx;
@@ -418,7 +418,7 @@ static void fini(struct hsp_cover *c, uint32_t n)
     }
 }
 
-/* The transfer with relays: three hosts of two devices and cards. */
+/* Plans a transfer with relays, among three hosts with two devices and two cards each. */
 static enum hsp_status send_receive(const struct hsp_graph *g, const struct hsp_cover *have,
                                     const struct hsp_cover *home, struct hsp_arena *a,
                                     struct hsp_buf *out, struct hsp_err *err)
@@ -441,7 +441,8 @@ static enum hsp_status send_receive(const struct hsp_graph *g, const struct hsp_
     return st;
 }
 
-/* From the homes of one plan to those of another, with copies. */
+/* Plans the transfer from the homes of one plan to those of another, and the copies of the
+ * state. */
 static enum hsp_status switch_plans(const struct hsp_graph *g, const struct hsp_cover *old,
                                     const struct hsp_cover *home, struct hsp_arena *a,
                                     struct hsp_buf *out, struct hsp_err *err)
@@ -522,8 +523,9 @@ static struct hsp_link_cost alike(const void *ctx, uint32_t from, uint32_t to)
     return (struct hsp_link_cost){10, from < to ? 1 : 2};
 }
 
-/* Names and prices of Reshards, in a plan and of two covers: sums that several boxes of a rank add
- * up to, for ranks that add nothing; a target of two boxes. */
+/* Finds names and costs of Reshards: those of a plan, and one from @src to @dst. In @src each of
+ * three ranks holds two addends of a sum in boxes that overlap. In @dst three other ranks hold the
+ * sum, one of them half of it. */
 static enum hsp_status use_methods(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct work *w = ctx;

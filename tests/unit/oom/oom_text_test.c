@@ -23,7 +23,8 @@ static const char tree[] = "# a comment\n"
                            "deep:\n  - - x\n    - ~\n  - k1: v\n    k2: \"quoted: yes\"\n"
                            "'a key in quotes': plain text with blanks\n";
 
-/* Parses, reads by path and type, writes as one line, parses that, compares. */
+/* Parses a text, reads values by path and type, writes the tree as one line, parses that line, and
+ * compares the trees. */
 static enum hsp_status use_tree(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     (void)ctx;
@@ -63,7 +64,7 @@ static void a_tree_is_read_whole_or_there_was_no_memory(void **state)
     hsp_oom_loop("yaml", use_tree, NULL, 2000);
 }
 
-/* A wrong text stays wrong: the error of the text, or the lack of memory. */
+/* A malformed text is never accepted: the parser returns the error of the text, or HSP_ENOMEM. */
 static void a_malformed_text_is_never_taken(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Tests a question for checkpoints: the nodes that get it, and the report about those that do not
+/* Tests the question for checkpoints: which nodes get it, and the report on nodes that do not
  * answer. */
 #include "daemon/app/api/ckpt_answers.h"
 
@@ -39,8 +39,8 @@ static void hello(struct hsp_cluster *c, uint32_t node, const char *kind)
                .type = HSP_EV_MSG, .conn = node + 1, .random = {7, node + 1}, .u.msg = &m});
 }
 
-/* @n nodes on connections 1, 2, ...; those from @keepers on keep copies alone. The last two that
- * compute keep state of the job. */
+/* Makes @n nodes on connections 1, 2, ...; the nodes from number @keepers on are replica holders
+ * only. The last two nodes that compute keep state of the job. */
 static void begin(struct world *w, uint32_t n, uint32_t keepers, bool shared)
 {
     *w = (struct world){.c = adopt_core((struct hsp_digest){1, 0})};
@@ -77,7 +77,7 @@ static void says(struct world *w, uint32_t conn, uint32_t n, struct hsp_m_seen *
     assert_false(hsp_ckpt_answers_take(&w->x, conn, &m)); /* once */
 }
 
-/* Nothing there shows that the job began. */
+/* The node on connection @conn answers that nothing in the folder shows that the job began. */
 static void lacks(struct world *w, uint32_t conn)
 {
     const struct hsp_m_ckpts m = {.job = 1, .absent = true, .damaged = "", .reason = ""};
@@ -91,7 +91,8 @@ static void told(const struct world *w, size_t size, const char *text)
     assert_string_equal(why, text);
 }
 
-/* The path is mounted on some nodes alone, and not on the nodes of the least numbers. */
+/* The shared path is mounted on some nodes only, and not on the nodes with the smallest numbers.
+ * The nodes that keep state of the job are asked first. */
 static void of_a_shared_path_the_jobs_nodes_are_asked_first(void **state)
 {
     (void)state;
@@ -167,7 +168,8 @@ static void who_could_not_look_is_named(void **state)
     finish(&w);
 }
 
-/* Only the job's own nodes hold it up; on a shared path none does while one sees the folder. */
+/* The job waits only for nodes that have run it. If the path is shared, it waits for none of them
+ * once a node sees the folder. */
 static void whose_failure_holds_the_job_up(void **state)
 {
     (void)state;
@@ -206,7 +208,8 @@ static void whose_failure_holds_the_job_up(void **state)
     }
 }
 
-/* Such an agent is asked for nothing, and matters where it may have executed the job. */
+/* An agent of a protocol without the question is not asked, and matters only if it may have
+ * executed the job. */
 static void an_agent_that_is_too_old_matters_to_its_own_job(void **state)
 {
     (void)state;
@@ -278,7 +281,7 @@ static void an_older_agent_proves_nothing(void **state)
     }
 }
 
-/* A node of a rank is away, and has checkpoints on its disk. */
+/* The node of a rank is away, and its disk has checkpoints. */
 static void a_node_that_has_run_it_and_is_away(void **state)
 {
     (void)state;
@@ -300,8 +303,8 @@ static void a_node_that_has_run_it_and_is_away(void **state)
     }
 }
 
-/* The worker key alone does not let a stranger make a job begin with a checkpoint that nobody can
- * have. */
+/* A stranger with the worker key reports a checkpoint: it is not believed, unless it is on record
+ * or the nodes that have run the job are not known. */
 static void others_are_believed_what_is_on_record(void **state)
 {
     (void)state;
@@ -334,7 +337,7 @@ static void others_are_believed_what_is_on_record(void **state)
     }
 }
 
-/* A shared path, and no node that has run the job can look: new nodes have taken their place. */
+/* The path is shared, and no node that has run the job can look: new nodes have replaced them. */
 static void others_see_a_shared_path_for_those_that_are_away(void **state)
 {
     (void)state;
@@ -425,7 +428,7 @@ static void all_who_see_one_are_listed_and_who_could_not_look(void **state)
     finish(&w);
 }
 
-/* One that was given up is told from one that counts. */
+/* A checkpoint that was given up is distinguished from one that counts. */
 static void what_was_given_up_is_listed_as_such(void **state)
 {
     (void)state;
@@ -444,7 +447,8 @@ static void what_was_given_up_is_listed_as_such(void **state)
     finish(&w);
 }
 
-/* More than a message has room for: the newest, and how many are left out. */
+/* There are more checkpoints than a message has room for: it holds the newest, and says how many
+ * are left out. */
 static void a_list_that_is_too_long_is_cut(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* /metrics is a function of a snapshot: names, labels, histograms, escapes, numbers. */
+/* Tests the text of /metrics, which is a function of a snapshot: names, labels, histograms,
+ * escapes, numbers. */
 #include "daemon/app/http/prometheus.h"
 
 #include <math.h>
@@ -125,7 +126,8 @@ static void test_a_snapshot_becomes_text(void **state)
     hsp_buf_fini(&b);
 }
 
-/* Every family has HELP and TYPE once, in front of its samples, and its samples stand together. */
+/* Every family has HELP and TYPE once, before its samples, and all its samples follow each
+ * other. */
 static void test_families_stand_together(void **state)
 {
     (void)state;
@@ -232,8 +234,8 @@ static void test_time_goes_to_what_was_done(void **state)
     assert_float_equal(j.time_s[HSP_TIME_RECOVERING], 0.5, 1e-9);
 }
 
-/* Neither while it is suspended nor between its end and a resume is a job stalled, or anything
- * else. */
+/* The time in which a job is suspended, and the time between its end and a resume, count for no
+ * class of time, such as stalled. */
 static void test_time_at_rest_counts_nowhere(void **state)
 {
     (void)state;

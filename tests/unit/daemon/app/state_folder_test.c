@@ -1,5 +1,5 @@
-/* Tests which folders hspmdd begins in, and which it refuses; and that it notices when its store
- * was moved or deleted. */
+/* Tests which state folders hspmdd accepts and which it refuses when it starts, and that it notices
+ * when its store is moved or deleted. */
 #include "daemon/app/store/state_folder.h"
 
 #include <errno.h>
@@ -111,7 +111,7 @@ static void a_new_cluster(void **state)
     taken(in("var"), false, in("var"), true, true); /* the top of a file system */
 }
 
-/* Files that root makes could not be read by the user to whom the folder belongs. */
+/* Files that root creates could not be read by the user who owns the folder. */
 static void of_another_user(void **state)
 {
     (void)state;
@@ -206,7 +206,8 @@ static void store_at_its_path(void **state)
     }
 }
 
-/* The folder of a store that is open is moved, another one takes its place, and it comes back. */
+/* The folder of an open store is moved, another folder takes its place, and the first folder comes
+ * back. */
 static void folder_that_is_moved(void **state)
 {
     (void)state;

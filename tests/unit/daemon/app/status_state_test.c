@@ -1,4 +1,5 @@
-/* Tests status on the state of a job that runs: the bytes in state folders. */
+/* Tests the part of status about the state of a running job: the bytes in state folders, and the
+ * cost of a loss. */
 #include "tests/lib/testlib.h"
 
 #include <cjson/cJSON.h>
@@ -15,7 +16,8 @@ static double number(const cJSON *o, const char *key)
     return v != NULL ? v->valuedouble : -1;
 }
 
-/* The cost of a loss, in @doc of the job below: none before the first vote of the epoch. */
+/* Checks the cost of a loss in @doc, the document of the job below: there is none before the first
+ * vote of the epoch. */
 static void assert_costs(const cJSON *doc, bool voted)
 {
     const cJSON *costs = cJSON_GetObjectItemCaseSensitive(doc, "loss_costs");

@@ -1,5 +1,5 @@
-/* Parts of several devices become one document: JSON, by time, on one clock, whole or with the
- * reason why not. */
+/* Tests the document that hspmdd makes of the trace parts of several devices: it is JSON, sorted by
+ * time, on one clock, and whole, or it says why it is not. */
 #include "tests/lib/testlib.h"
 
 #include <cjson/cJSON.h>
@@ -20,7 +20,7 @@ struct world {
     cJSON *doc;
 };
 
-/* Two devices; the clock of the second one is a second behind and 50 us uncertain. */
+/* Makes two devices; the clock of the second is a second late, and uncertain by 50 us. */
 static struct world *world_new(void)
 {
     static struct hsp_part_msg to[] = {{7, 1, true}}, from[] = {{7, 0, false}};
@@ -160,7 +160,8 @@ static void a_span_says_what_it_is(void **state)
     world_free(w);
 }
 
-/* An arrow leaves where its message does and arrives where that has arrived; both ends have one id.
+/* An arrow begins at the time and place where its message is sent, and ends where the message has
+ * arrived; both ends have the same id.
  */
 static void messages_are_arrows(void **state)
 {

@@ -1,4 +1,4 @@
-/* Tests the text of a job event by event: the nodes that may train on it. */
+/* Tests, event by event, which nodes may train a job, by the data that they have for it. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "daemon/cluster/lookup.h"
 #include "proto/base/size.h"
 
-/* Time passes, the nodes beat. */
+/* Lets time pass while the nodes send heartbeats. */
 static void beats(struct cw_world *w, uint32_t n_nodes, hsp_msec until)
 {
     while (w->now < until) {
@@ -33,7 +33,8 @@ static void data_differs(void **state)
 {
     (void)state;
     struct cw_world w;
-    /* digests of three nodes, and the refused ones: the majority is right, else the first name */
+    /* digest: of the data file on each of n nodes; wrong: the node that must be refused. The digest
+     * of the majority is right; without a majority, the digest of the first node by name. */
     static const struct {
         uint64_t digest[3];
         uint32_t n, wrong;
@@ -75,7 +76,7 @@ static void data_differs(void **state)
     "digest "                                                                                \
     "00000000000000050000000000000001"
 
-/* The text with which the job began stays the right one, also against a majority. */
+/* The data with which the job began stay the right ones, also if a majority of nodes has others. */
 static void data_stays(void **state)
 {
     (void)state;
@@ -99,7 +100,7 @@ static void data_stays(void **state)
     cw_end(&w);
 }
 
-/* A job whose checkpoint is of other data fails, and is not tried again and again. */
+/* A job whose checkpoint was made with other data fails, and is not tried again. */
 static void a_checkpoint_of_other_data_ends_the_job(void **state)
 {
     (void)state;
@@ -125,8 +126,8 @@ static void a_checkpoint_of_other_data_ends_the_job(void **state)
     cw_end(&w);
 }
 
-/* The digest of the data is on disk with the job; a row of another form is refused with its
- * name. */
+/* The row of a job stores the digest of its data. A row of an unknown form is refused, and the
+ * message names the row. */
 static void the_data_survive_a_restart(void **state)
 {
     (void)state;
@@ -161,7 +162,7 @@ static void the_data_survive_a_restart(void **state)
     cw_end(&w);
 }
 
-/* Damage of a row is told as such, not as a want of memory, which would end hspmdd. */
+/* A damaged row is reported as damaged, not as a lack of memory, which would end hspmdd. */
 static void a_damaged_row_does_not_want_memory(void **state)
 {
     (void)state;
@@ -270,7 +271,7 @@ static void rows_say_who_has_run_a_job(void **state)
     cw_end(&w);
 }
 
-/* Where the device of the first rank stands in a row of a layout. */
+/* Returns the offset of the device of the first rank in the row of a layout. */
 static size_t first_device(const struct hsp_cluster_row *row)
 {
     struct hsp_cursor r;
@@ -287,7 +288,7 @@ static size_t first_device(const struct hsp_cluster_row *row)
     return row->len - hsp_cur_left(&r);
 }
 
-/* Messages to the holders of a layout are looked up by its devices. */
+/* hspmdd finds the nodes to which it sends messages about a layout by the devices of the layout. */
 static void a_layout_on_a_node_that_is_none(void **state)
 {
     (void)state;

@@ -53,8 +53,8 @@ static void hello_refused(void **state)
     cw_end(&w);
 }
 
-/* Cards that cannot be are taken for none: a wrong name, a wrong speed, a device at a card there is
- * not. */
+/* Impossible cards are ignored: a card with a wrong name or a wrong speed, and a device at a card
+ * that is not in the list. */
 static void cards_are_checked(void **state)
 {
     (void)state;
@@ -99,8 +99,8 @@ static void cards_are_checked(void **state)
     cw_end(&w);
 }
 
-/* Two nodes of one name: the one that is there and live stays; a late one is taken for a
- * restart. */
+/* Two nodes have one name: a node that is connected and live stays; when it is silent, the second
+ * one is taken for its restart. */
 static void a_second_node_of_that_name_is_refused(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void refused(const struct cw_world *w, const char *why)
     assert_string_equal(cw_find(w, HSP_ACT_CLOSE)->text, why);
 }
 
-/* Nobody takes the place of a node that lives by guessing, nor by its name alone. */
+/* An agent cannot take the place of a live node by a guessed incarnation, nor by the name alone. */
 static void an_incarnation_is_not_guessed(void **state)
 {
     (void)state;
@@ -234,7 +234,7 @@ static void the_state_folder_proves_which_node_it_is(void **state)
     }
 }
 
-/* n1 is silent for the bound while n0 is heard. */
+/* n1 is silent until it counts as dead, while n0 sends heartbeats. */
 static void n1_dies(struct cw_world *w, uint32_t conn)
 {
     cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = conn});
@@ -288,8 +288,8 @@ static void a_mistyped_state_folder_costs_nothing(void **state)
     cw_end(&w);
 }
 
-/* The memory of its host is empty then: that is told, and nobody is warned as of a folder that is
- * another's. */
+/* After a reboot the state folder of n1 is empty: the event says so, and is no warning as for the
+ * state folder of another node. */
 static void a_reboot_is_no_mistake(void **state)
 {
     (void)state;
@@ -321,7 +321,8 @@ static void a_reboot_is_no_mistake(void **state)
     }
 }
 
-/* The same a second time, when the job has begun an epoch with the right folder between. */
+/* Somebody mistypes state_dir several times, and the job begins an epoch with the right folder each
+ * time in between. */
 static void a_state_folder_is_mistyped_again(void **state)
 {
     (void)state;
@@ -412,8 +413,8 @@ static void two_folders_with_state(void **state)
     cw_end(&w);
 }
 
-/* Containers without a volume begin with an empty folder each time. None of them has state, so none
- * takes the place of the folder that has. */
+/* A container without a volume begins with an empty state folder each time. Such a folder has no
+ * state, so it never replaces the folder that has the state of the node. */
 static void agents_without_a_folder_push_nobody_out(void **state)
 {
     (void)state;
@@ -454,7 +455,7 @@ static void tick(struct cw_world *w, hsp_msec later)
     cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
 }
 
-/* Few at a time; each once, with any answer. */
+/* Few nodes are measured at a time, each node once, whatever it answers. */
 static void links_are_measured_in_turn(void **state)
 {
     (void)state;
@@ -535,7 +536,7 @@ static void a_link_is_measured_again_for_another_agent(void **state)
     cw_end(&w);
 }
 
-/* Earlier plans stand. */
+/* New measurements of links do not change plans that were made before. */
 static void new_figures_ask_for_no_plan(void **state)
 {
     (void)state;
@@ -572,7 +573,7 @@ static void one_lost_beat(void **state)
     cw_end(&w);
 }
 
-/* A minute without any event: not the nodes were silent, hspmdd was stopped. */
+/* If there was no event for a minute, hspmdd was stopped: no node counts as silent. */
 static void own_stall_kills_nobody(void **state)
 {
     (void)state;
@@ -599,8 +600,8 @@ static void own_stall_kills_nobody(void **state)
     cw_end(&w);
 }
 
-/* The last tick before the stall found n1 silent for all but the bound; it has time for a beat
- * after it. */
+/* At the last tick before the stall, n1 had been silent for almost the bound. After the stall n1
+ * has time for a heartbeat. */
 static void after_a_stall_there_is_time_for_a_beat(void **state)
 {
     (void)state;
@@ -635,8 +636,8 @@ static void after_a_stall_there_is_time_for_a_beat(void **state)
     }
 }
 
-/* Nobody is heard, then hspmdd is stopped, until just behind the bound of the first: it was not
- * silent for so long. */
+/* No node is heard, then hspmdd is stopped until just after the bound of the first node. That node
+ * does not count as dead, because hspmdd did not listen for so long. */
 static void a_stall_before_the_bound(void **state)
 {
     (void)state;
@@ -654,7 +655,8 @@ static void a_stall_before_the_bound(void **state)
     cw_end(&w);
 }
 
-/* A drain says why until it is over; why it is over stands in the events. */
+/* A node shows the reason of a drain until the drain is over; an event has the reason why it is
+ * over. */
 static void reasons_of_drains_are_told(void **state)
 {
     (void)state;
@@ -672,7 +674,7 @@ static void reasons_of_drains_are_told(void **state)
     cw_end(&w);
 }
 
-/* Why a node has gone is no reason any more when it is back. */
+/* When a node is back, the reason why it had gone is no longer shown. */
 static void a_reason_goes_with_its_state(void **state)
 {
     (void)state;

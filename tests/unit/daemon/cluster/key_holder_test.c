@@ -1,5 +1,6 @@
-/* Tests a holder of the worker key that is no member: it takes the name of a node, claims that it
- * keeps more than is on record, names numbers that cannot be. Tests the lies of one member, too. */
+/* Tests an attacker that holds the worker key and is no member: it takes the name of a node, claims
+ * to keep later state than is on record, and sends impossible numbers. Tests lies of one member,
+ * too. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -79,7 +80,7 @@ static void runs_on_three(struct cw_world *w)
 
 /* ---- the name of a member, after a restore ---- */
 
-/* hspmdd starts with this store in the place of another one. */
+/* hspmdd starts with its store as hspmdd --restore leaves it, in place of another store. */
 static void restart_restored(struct cw_world *w)
 {
     struct hsp_buf b;
@@ -94,7 +95,7 @@ static void restart_restored(struct cw_world *w)
     assert_int_equal(hsp_generation_number(w->c->generation), 1);
 }
 
-/* With its own incarnation @number, and epoch 1 of job 1. */
+/* The node @node says hello with its own @secret, and says that it runs epoch 1 of job 1. */
 static void comes_back(struct cw_world *w, uint32_t node, struct hsp_digest secret)
 {
     char name[8];
@@ -108,7 +109,8 @@ static void comes_back(struct cw_world *w, uint32_t node, struct hsp_digest secr
     cw_msg(w, node + 1, m);
 }
 
-/* Once it was heard in this generation, a node that knows only an older one is not it. */
+/* When a node has been heard in this generation, an agent that knows only an older generation is
+ * not accepted as that node. */
 static void an_older_generation_proves_nothing_twice(void **state)
 {
     (void)state;
@@ -144,8 +146,9 @@ static void an_older_generation_proves_nothing_twice(void **state)
     cw_end(&w);
 }
 
-/* Until then it is taken in, as another process of the name: its word about a run that the store
- * knows is not believed, and the secret is told to no agent that has not shown it. */
+/* After a restore, before the real n0 has come back, hspmdd welcomes an agent that says it is n0
+ * but does not show the secret of n0. It treats that agent as another process with the same name:
+ * it does not believe its report that job 1 has ended, and does not send it the secret. */
 static void nobody_is_told_a_secret(void **state)
 {
     (void)state;
@@ -176,7 +179,8 @@ static void nobody_is_told_a_secret(void **state)
     }
 }
 
-/* Two names of members say that the job of the backup has not ended: nothing begins by that. */
+/* Two agents with the names of members, but without their secrets, say that the job of the backup
+ * has not ended: the job does not begin for that. */
 static void a_name_vouches_for_no_job(void **state)
 {
     (void)state;
@@ -367,7 +371,8 @@ static void a_hello_names_few_jobs(void **state)
     cw_end(&w);
 }
 
-/* Jobs without a row come from few nodes, and push out none that has one. */
+/* Jobs without a row are taken over from few nodes only, and never displace a job that has a
+ * row. */
 static void found_jobs_are_bounded(void **state)
 {
     (void)state;
@@ -445,7 +450,7 @@ static void few_generations_are_believed(void **state)
     }
 }
 
-/* An administrator removes the liar, and the others go on. */
+/* An administrator removes the lying member, and the others go on. */
 static void who_accuses_can_be_removed(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Tests facts learnt by failed attempts: they reach the planner, end in time, and are asked about
- * again. */
+/* Tests facts learnt from failed attempts: the planner gets them, they expire, and the job then
+ * asks the planner again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 #define LASTS_MS 600000u
 
-/* The node on connection @conn cannot prepare epoch @epoch of job 1. */
+/* The node on connection @conn says that it cannot prepare epoch @epoch of job 1. */
 static void refuse(struct cw_world *w, uint32_t conn, uint64_t epoch, uint32_t fact)
 {
     cw_msg(w, conn,
@@ -24,7 +24,7 @@ static void refuse(struct cw_world *w, uint32_t conn, uint64_t epoch, uint32_t f
                                          .reason = "no memory for the program"}});
 }
 
-/* Time passes while all nodes are heard. */
+/* Lets time pass while all nodes send heartbeats. */
 static void wait(struct cw_world *w, uint32_t n_nodes, hsp_msec ms)
 {
     for (hsp_msec end = w->now + ms; w->now < end;) {
@@ -66,7 +66,7 @@ static void a_fact_ends(void **state)
     cw_end(&w);
 }
 
-/* The machine wakes up for it although nothing else happens. */
+/* The coordinator wakes up when a fact expires, although nothing else happens. */
 static void its_end_is_a_deadline(void **state)
 {
     (void)state;
@@ -80,8 +80,8 @@ static void its_end_is_a_deadline(void **state)
     cw_end(&w);
 }
 
-/* The one that repeats is trusted for longer each time, and the planner keeps its count
- * meanwhile. */
+/* A fact that repeats is believed for longer each time, and the planner keeps its count in
+ * between. */
 static void repeated_facts_last_longer(void **state)
 {
     (void)state;
@@ -196,7 +196,7 @@ static void is_unwell(struct cw_world *w)
                             .u.health = {.health = HSP_HEALTH_CORDON, .reason = "Xid 79"}});
 }
 
-/* Told late, by an attempt that is over. */
+/* A fact comes late, from an attempt that is over. */
 static void has_a_broken_folder(struct cw_world *w)
 {
     refuse(w, 1, 3, HSP_FACT_STATE_FOLDER);
@@ -226,7 +226,7 @@ static void what_is_new_ends_the_pause(void **state)
     }
 }
 
-/* A job that trains on n0 has learnt that n1 cannot take part, and does without it. */
+/* Makes a job that trains on n0 and has learnt that n1 cannot take part. */
 static void without_n1(struct cw_world *w)
 {
     cw_begin(w, 1, 1);
@@ -243,7 +243,8 @@ static void without_n1(struct cw_world *w)
     assert_true(w->ticket == asked);
 }
 
-/* Undrained, also after a drain, or come back as another process: it is tried at once. */
+/* n1, which a job had learnt to do without, is undrained, drained and undrained, or comes back as
+ * another process: the planner is asked at once for a plan with it. */
 static void who_is_mended_is_asked_about_at_once(void **state)
 {
     (void)state;
@@ -274,8 +275,8 @@ static void who_is_mended_is_asked_about_at_once(void **state)
     }
 }
 
-/* A question about the node that is under way is cancelled: it was asked with facts that count no
- * more. */
+/* A question about the node that the planner has not answered yet is cancelled, because it was
+ * asked with facts that no longer hold. */
 static void a_question_about_it_is_asked_anew(void **state)
 {
     (void)state;
@@ -292,7 +293,8 @@ static void a_question_about_it_is_asked_anew(void **state)
     cw_end(&w);
 }
 
-/* Its devices leave both lists, of the last question and of devices declined before it. */
+/* The devices of a node leave both lists: that of the last question, and that of devices declined
+ * before. */
 static void its_devices_were_not_asked_about(void **state)
 {
     (void)state;

@@ -274,7 +274,8 @@ static double number_of(const cJSON *o, const char *key)
     return n->valuedouble;
 }
 
-/* A pipeline of two devices: on one node, on two, with one copy, and where a folder is small. */
+/* Predicts a pipeline of two devices: on one node, on two nodes, with one copy of the state, and
+ * with a state folder of little room. */
 static void a_plan_says_which_losses_it_outlasts(void **state)
 {
     struct room *r = *state;
@@ -367,7 +368,8 @@ static void a_check_is_shown_as_tables(void **state)
     free(msg);
 }
 
-/* A reason of an agent is one text behind the colon: it makes no line, no type and no actor. */
+/* A reason that an agent sent is printed as one text after the colon: it cannot forge a line, a
+ * type or an actor. */
 static void events_keep_reasons_in_their_place(void **state)
 {
     (void)state;
@@ -404,7 +406,8 @@ static void metrics_show_numbers_that_are_none(void **state)
     free(out);
 }
 
-/* A document with one figure of its first rank changed is another plan. */
+/* Returns whether hsp_plan_unchanged still holds after one figure of the first rank in @doc was
+ * changed. */
 static bool still_same(const cJSON *doc, const char *key, const struct hsp_plan *plan,
                        const cJSON *devices)
 {
@@ -461,7 +464,8 @@ static const char chunked[] =
     "schedule: interleaved, chunks: 2, stages: [{layers: [0, 1], ranks: [0]}, {layers: [1, 0], "
     "ranks: [1]}]}]\n";
 
-/* The prediction for a plan of chunks says which blocks each rank has, and differs with them. */
+/* The prediction for an interleaved plan says which blocks each rank has. hsp_plan_unchanged takes
+ * a prediction with other blocks for another plan. */
 static void chunks_of_a_plan_are_told(void **state)
 {
     struct room *r = *state;
@@ -500,7 +504,8 @@ static const char pooled[] =
     "  - {max_length: 64, plan: {ranks: 2, pipelines: [{sequences: 1, micro_batches: 3, stages: "
     "[{layers: 2, ranks: [0, 1]}]}]}}\n";
 
-/* A pool is another one when any of its plans is; its programs are shown for each length. */
+/* Two pools differ if any of their plans differ. The programs of a pool are shown for each
+ * length. */
 static void pools_are_compared_and_shown_plan_by_plan(void **state)
 {
     struct room *r = *state;
@@ -534,7 +539,7 @@ static void pools_are_compared_and_shown_plan_by_plan(void **state)
     (void)hsp_arena_free(arena);
 }
 
-/* Drawn as text and as a trace; in one form at a time. */
+/* `hspmdctl plan` draws a schedule as text or as a trace, in one form at a time. */
 static void a_schedule_is_drawn(void **state)
 {
     struct room *r = *state;
@@ -758,7 +763,8 @@ static const char pp3[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipeline
                           "stages: [{layers: 2, ranks: [0]}]}, {sequences: 6, stages: [{layers: 1, "
                           "ranks: [1]}, {layers: 1, ranks: [2]}]}]}";
 
-/* From replicas on a/0 and a/1 to a third device behind the only card of each node. */
+/* Shows the predicted transfer from two replicas on a/0 and a/1 to a plan with a third device; each
+ * node has one network card. */
 static void test_transition(void **state)
 {
     struct room *r = *state;

@@ -1,5 +1,5 @@
-/* Tests node adopt: failures that waiting mends are waited for, and nothing else is asked twice.
- * hspmdd is played by the test. */
+/* Tests `hspmdctl node adopt`: it asks again after failures that pass with time, and after no
+ * others. The test plays hspmdd. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Nodes as a person sees them. */
+/* Tests the tables of nodes that hspmdctl prints. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@ static char *node_text(const char *nodes, bool one)
 
 #define DEVICE "\"kind\": \"cuda\", \"speed\": 1, \"memory_bytes\": 8589934592, \"job\": \"\""
 
-/* Each device with its fault and the cause, beside why its node is as it is. */
+/* Each device is shown with its fault and the cause of the fault, besides the reason for the state
+ * of its node. */
 static void nodes_say_what_is_wrong_with_devices(void **state)
 {
     (void)state;
@@ -49,7 +50,7 @@ static void nodes_say_what_is_wrong_with_devices(void **state)
     free(t);
 }
 
-/* One blank where there are several. */
+/* Replaces each run of blanks by one blank. */
 static void squeeze(char *s)
 {
     char *to = s;
@@ -61,7 +62,7 @@ static void squeeze(char *s)
     *to = '\0';
 }
 
-/* A node without a device that is known has a row all the same: its name, and since when it is
+/* A node without known devices has a row, too: its name, and the time since which it has been
  * gone. */
 static void a_node_that_has_gone_is_shown(void **state)
 {
@@ -96,7 +97,7 @@ static void a_node_that_has_gone_is_shown(void **state)
     }
 }
 
-/* Whether it may keep copies, and the command that allows it. */
+/* A node is shown with whether it may hold copies of state, and with the command that allows it. */
 static void a_node_says_whether_it_may_keep_copies(void **state)
 {
     (void)state;
@@ -141,7 +142,8 @@ static void who_is_no_member_is_found_by_its_address(void **state)
     free(t);
 }
 
-/* Commands take a word of digits as a number, so a job that is called so is shown by its number. */
+/* Commands take a word of digits as the number of a job, so a job whose name is all digits is shown
+ * by its number. */
 static void a_job_that_is_kept_is_shown_as_commands_take_it(void **state)
 {
     (void)state;

@@ -32,7 +32,7 @@ static char *end_view(struct view *v)
     return v->out;
 }
 
-/* Of `status` with so many names. */
+/* Returns the output of `status` with @n_pos names. */
 static char *status_of(const char *doc, int n_pos)
 {
     struct view v;
@@ -153,7 +153,7 @@ static void status_says_who_is_ahead(void **state)
     free(t);
 }
 
-/* A state that only somebody can end stands in the column STATE. */
+/* A state of a job that only a person can end is in the column STATE. */
 static void status_says_what_waits_for_somebody(void **state)
 {
     (void)state;
@@ -276,8 +276,8 @@ static char *ckpts(const char *lines)
     return end_view(&v);
 }
 
-/* A checkpoint that was reported and is there no more, as checkpoint.keep deletes it, does not look
- * like a present one. */
+/* A checkpoint that was reported and is no longer on disk (checkpoint.keep deletes old ones) is
+ * shown as gone, or as not seen if a node did not answer. */
 static void a_checkpoint_that_is_gone_is_told_from_one_that_is_there(void **state)
 {
     (void)state;
@@ -299,8 +299,8 @@ static void a_checkpoint_that_is_gone_is_told_from_one_that_is_there(void **stat
     free(t);
 }
 
-/* A checkpoint that was reported, and is on disk only as a given-up one, does not look like one
- * that counts. */
+/* A checkpoint was reported as complete, but the job has given up its version since. It is listed
+ * as given-up, unless a checkpoint of the same version that was not given up is on disk. */
 static void a_checkpoint_that_was_given_up_is_told_from_one_that_counts(void **state)
 {
     (void)state;
@@ -315,7 +315,7 @@ static void a_checkpoint_that_was_given_up_is_told_from_one_that_counts(void **s
     free(t);
 }
 
-/* The cause stands in parentheses behind the reason, or in its place. */
+/* The cause of an event is in parentheses after the reason, or in the place of an empty reason. */
 static void an_event_says_each_thing_once(void **state)
 {
     (void)state;
@@ -349,7 +349,7 @@ static void an_event_says_each_thing_once(void **state)
 #define FIFTY "12345678901234567890123456789012345678901234567890"
 #define LONG  FIFTY FIFTY FIFTY FIFTY FIFTY
 
-/* The caller is told why a job was not suspended, and the reason is not cut. */
+/* hspmdctl says why a job was not suspended, and prints the whole reason. */
 static void a_job_that_was_not_suspended(void **state)
 {
     (void)state;

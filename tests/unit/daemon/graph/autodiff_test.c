@@ -26,9 +26,10 @@ static double slope(struct hsp_naive_values *x, uint32_t t, int64_t i, double h)
     return (up - down) / (2 * h);
 }
 
-/* Ridders' extrapolation: slopes over ever smaller h, each combined with the ones before into a
- * higher order; the entry that differs least from those it came from. A norm of a short vector
- * bends within 1e-3, so no single h does for all. */
+/* Computes the derivative by Ridders' method: it takes slopes over ever smaller h, extrapolates
+ * them to higher orders, and returns the entry of the table that differs least from the two entries
+ * it was made of. No single h is right for all tensors: the norm of a short vector already curves
+ * over 1e-3. */
 static double derivative(struct hsp_naive_values *x, uint32_t t, int64_t i)
 {
     enum { LEVELS = 9 };
@@ -184,8 +185,9 @@ static struct hsp_graph *no_family(void)
     return g;
 }
 
-/* Ops and uses no family has: a number no parameter stands behind spread over a tensor, unflatten,
- * a tensor added to itself, a weight used by three layers, a scalar spread again. */
+/* Checks gradients of ops and uses that no model family has: broadcast of a scalar that depends on
+ * no parameter, unflatten, a tensor added to itself, a weight used by three layers, and broadcast
+ * of a scalar that was summed from a tensor. */
 static void gradients_of_odd_uses(void **state)
 {
     (void)state;
@@ -246,7 +248,7 @@ static void a_weight_used_too_often_is_refused(void **state)
     hsp_graph_free(g);
 }
 
-/* An op whose operands do not fit is named; the builder stays failed. */
+/* The builder names an op whose operands do not fit, and stays failed. */
 static void misfits_are_named(void **state)
 {
     (void)state;

@@ -219,8 +219,8 @@ static void saved_tensors_are_what_backward_reads(void **state)
     hsp_graph_free(g);
 }
 
-/* Backward work happens in the unit of its forward node, and sums of gradients in the unit of the
- * consumers, so one gradient per boundary crosses stages. */
+/* A backward op is in the unit of its forward op, and a sum of gradients is in the unit of the ops
+ * that consume the tensor. So one gradient crosses each boundary of units. */
 static void backward_stays_in_its_unit(void **state)
 {
     (void)state;
@@ -386,7 +386,7 @@ static void largest_models_fit_the_limits(void **state)
     hsp_graph_free(g);
 }
 
-/* The text a user reads; the whole of a one-layer mlp. */
+/* Checks the whole text that a user reads, of a one-layer mlp. */
 static void dump_reads_well(void **state)
 {
     (void)state;

@@ -20,7 +20,8 @@ static uint32_t var(struct hsp_lp *lp, double lo, double hi, double cost, bool i
     return v;
 }
 
-/* Maximise 3x + 5y; x <= 4, 2y <= 12, 3x + 2y <= 18: x = 2, y = 6 (the textbook case). */
+/* Maximises 3x + 5y with x <= 4, 2y <= 12, 3x + 2y <= 18; the optimum is x = 2, y = 6 (a textbook
+ * example). */
 static void textbook_optimum(void **state)
 {
     (void)state;
@@ -39,7 +40,8 @@ static void textbook_optimum(void **state)
     hsp_lp_free(lp);
 }
 
-/* Shares without memory caps have a closed form: min T, c_i w_i <= T, sum w = 1: T = 1 / sum 1/c.
+/* Compares shares without memory caps with their closed form: the minimum of T with c_i w_i <= T
+ * and sum w = 1 is T = 1 / sum 1/c.
  */
 static void shares_match_the_closed_form(void **state)
 {

@@ -1,5 +1,6 @@
-/* Tests batched send-receive: tables executed on small tensors, loads against bounds found by
- * trying everything, relays, multicast, and the published failure of one device of 32. */
+/* Tests batched send-receive: executes tables on small tensors, compares the loads of network cards
+ * with bounds found by exhaustive search, and checks relays, multicast, and the published case in
+ * which one device of 32 fails. */
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
@@ -34,7 +35,7 @@ static int teardown(void **state)
     return hsp_test_arena_end(state);
 }
 
-/* A random transfer of parameters as lists of one dim; boxes of several ranks may be equal. */
+/* A random transfer of parameters of one dim; boxes of several ranks may be equal. */
 struct world {
     struct hsp_cover have[PARAMS_MAX], want[PARAMS_MAX];
     struct hsp_bsr_net net;
@@ -55,7 +56,8 @@ static void add(struct hsp_cover *c, uint32_t rank, int64_t lo, int64_t hi)
     assert_int_equal(hsp_cover_add(c, rank, 0, &b), HSP_OK);
 }
 
-/* @hosts of @per ranks, a card each or one for all of a host. */
+/* Places the ranks on @hosts hosts of @per ranks each. With @own_cards each rank has a network card
+ * of its own, else each host has one. */
 static void place(struct world *w, uint32_t hosts, uint32_t per, bool own_cards)
 {
     w->net = (struct hsp_bsr_net){.n_ranks = hosts * per,
@@ -142,9 +144,10 @@ static bool in_cover(const struct hsp_cover *c, uint32_t rank, int64_t i)
     return false;
 }
 
-/* Rows in their order: each sender has its box and says truly from where, nobody gets a thing
- * twice, an island gets it over the network at most once, and at the end everybody has the wanted
- * boxes. */
+/* Executes the rows in order. Checks that each sender has its box and says truly whether it
+ * received the box by an earlier row, that no rank receives an element twice, that a network domain
+ * receives it over the network at most once, and that every rank has the wanted boxes at the
+ * end. */
 static void execute(struct world *w, const struct hsp_state_table *t)
 {
     static bool old[PARAMS_MAX][MAX_RANKS][MAX_SIDE], got[PARAMS_MAX][MAX_RANKS][MAX_SIDE];
@@ -208,8 +211,8 @@ static void test_execute(void **state)
     }
 }
 
-/* The least that the busiest host can be made to send, by trying all ways: each part that hosts
- * lack comes from a host that has it or has got it by then. */
+/* Finds, by trying all schedules, the least bytes that the busiest host must send. Each part that a
+ * host lacks comes from a host that has it, or has received it earlier. */
 struct trial {
     uint32_t n_hosts, n_parts;
     int64_t bytes[8];
@@ -244,8 +247,10 @@ static void try_all(struct trial *t, uint32_t part, uint32_t has, uint32_t lacks
     }
 }
 
-/* Small worlds, one rank and card per host: in chunks in the mean below the best of all ways of
- * whole parts, and hardly ever above it (in 18000 worlds at most by a seventh). */
+/* Compares our plans with the best schedule that sends only whole parts, in small worlds with one
+ * rank and one card per host. Our plans send parts in chunks: the load of their busiest card is
+ * lower than that of the best schedule in the mean, and hardly ever higher (in 18000 worlds at most
+ * by a seventh). */
 static void test_bound(void **state)
 {
     double worst = 1, sum = 0;
@@ -292,8 +297,9 @@ static void test_bound(void **state)
     assert_true(sum <= 1);
 }
 
-/* With a card per rank: above the mean of the busiest island by no more than a chunk, and never
- * busier than by the published ways. */
+/* Compares random worlds with the published methods: our plan sends no more bytes over the network,
+ * and its busiest card is busier by at most two chunks of 4 bytes. The load of the busiest card is
+ * never below the lower bound `floor`. */
 static void test_cards(void **state)
 {
     struct hsp_err err = {0};
@@ -318,7 +324,8 @@ static void test_cards(void **state)
     }
 }
 
-/* One holder on a host of three, one receiver on another of three: all six cards are used. */
+/* One rank holds the state on a host of three, one rank needs it on another host of three: all six
+ * cards are used. */
 static void test_relay(void **state)
 {
     static struct world w;
@@ -344,7 +351,8 @@ static void test_relay(void **state)
     world_fini(&w);
 }
 
-/* A slice that all of another host want crosses once and is handed on there. */
+/* A slice that all ranks of another host need crosses the network once, and is passed on inside
+ * that host. */
 static void test_multicast(void **state)
 {
     static struct world w;
@@ -364,7 +372,8 @@ static void test_multicast(void **state)
     world_fini(&w);
 }
 
-/* Hosts that are apart, at random, but from host 0: all is had, and by no row between them. */
+/* Random pairs of hosts cannot reach each other, but every host reaches host 0. All wanted boxes
+ * arrive, no row is between two such hosts, and host 0 relays some boxes. */
 static void test_apart(void **state)
 {
     static struct hsp_bsr_pair pair[MAX_RANKS * MAX_RANKS];
@@ -398,7 +407,8 @@ static void test_apart(void **state)
     assert_true(between > 0);
 }
 
-/* The only holder is apart from the only receiver, and so is everybody from one of them. */
+/* The only receiver reaches neither the only holder nor any other rank: the plan is refused. When
+ * it reaches a third rank, that rank relays the box. */
 static void test_apart_for_good(void **state)
 {
     struct hsp_err err = {0};
@@ -423,7 +433,8 @@ static void test_apart_for_good(void **state)
     world_fini(&w);
 }
 
-/* Link classes: of two holders on the host the one in the fast domain, of the network none. */
+/* A receiver takes a box from a holder in its fast domain, if there is one, else from a holder on
+ * its host. Here no box crosses the network. */
 static void test_classes(void **state)
 {
     static struct world w;
@@ -472,7 +483,7 @@ static void test_refused(void **state)
     world_fini(&w);
 }
 
-/* Devices of a cluster: hosts, nodes and cards. */
+/* Makes the network of a cluster from its devices: their hosts, nodes and cards. */
 static void test_net(void **state)
 {
     struct hsp_err err = {0};
@@ -501,7 +512,7 @@ static double giga(int64_t bytes)
     return (double)bytes * 1e-9;
 }
 
-/* Hetu v2's C1 -> C2, by the published ways and ours. */
+/* Plans the switch from C1 to C2 of Hetu v2 by the published methods and by ours. */
 static void test_hetu(void **state)
 {
     struct hsp_hetu_case c;

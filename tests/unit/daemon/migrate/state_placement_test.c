@@ -105,7 +105,7 @@ static bool holds(const struct hsp_cover *c, uint32_t rank, const struct hsp_box
     return false;
 }
 
-/* An earlier row brought the sender of row @i its box. */
+/* Returns whether an earlier row brought its box to the sender of row @i. */
 static bool passed(const struct hsp_state_table *t, uint32_t i)
 {
     const struct hsp_state_row *r = &t->row[i];
@@ -118,7 +118,7 @@ static bool passed(const struct hsp_state_table *t, uint32_t i)
     return false;
 }
 
-/* The transfer, with one card per node. */
+/* Plans the transfer, with one card per node. */
 static enum hsp_status transfer_table(const struct hsp_cover *have, const struct hsp_cover *want,
                                       const uint32_t *node, uint32_t n, struct hsp_arena *arena,
                                       struct hsp_state_table *ret, struct hsp_err *err)
@@ -139,8 +139,9 @@ static enum hsp_status transfer_table(const struct hsp_cover *have, const struct
     return hsp_bsr_plan(g, have, want, &net, &o, arena, ret, err);
 }
 
-/* Every receiver gets each element of its box once, from a rank that has it or got it before; from
- * itself if it can, from its node if somebody there has it. */
+/* Every receiver gets each element of its box once, from a rank that has it or got it by an earlier
+ * row. The sender is the receiver itself if it has the element, else a rank of its node if one has
+ * it. */
 static void check_table(const struct hsp_state_table *t, const struct hsp_cover *have,
                         const struct hsp_cover *want, const uint32_t *node)
 {
@@ -189,7 +190,8 @@ static void drop(struct hsp_cover *c)
     free(c);
 }
 
-/* Old rank i becomes mesh rank (i + shift); those at or above the new plan's ranks are sources. */
+/* Transfers the state of plan @from to plan @to. Old rank i becomes mesh rank i + shift; mesh ranks
+ * beyond the ranks of the new plan only send. */
 static void transfer(const char *from, const char *to, uint32_t shift, const uint32_t *node)
 {
     struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
@@ -267,7 +269,7 @@ static void test_balance(void **state)
 
 /* ---- second copies ---- */
 
-/* With the copies, any one node may be lost; without them, not. */
+/* With the copies the state survives the loss of any one node; without them it does not. */
 static void lose_node(const char *text, const uint32_t *node, bool *ret_needed)
 {
     struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
@@ -325,8 +327,8 @@ static void test_copies(void **state)
     assert_true(needed);
 }
 
-/* Any number of copies: every element is on as many nodes, keepers among them, never twice on
- * one. */
+/* Checks any number of copies: every element is on as many nodes, with those of replica holders,
+ * and never twice on one node. */
 static void test_many_copies(void **state)
 {
     (void)state;
@@ -406,8 +408,9 @@ static bool inside(const struct hsp_cover *c, int64_t element, const struct hsp_
     return in;
 }
 
-/* Every element that two ranks have is in one row, that of more in a ring of as many; no rank is
- * joined to a box that it lacks. */
+/* Checks the rows of parameter @p. An element that two ranks hold is in one row between them. An
+ * element that more ranks hold is in two rows of each, which form a ring. No row names a rank that
+ * lacks its box. */
 static void check_rings(const struct hsp_state_table *t, const struct hsp_cover *home, uint32_t p)
 {
     struct hsp_box whole = hsp_box_whole(home[p].rank, home[p].extent);
@@ -497,7 +500,7 @@ static void test_owned(void **state)
     hsp_arena_free(arena);
 }
 
-/* All ranks at once own the boxes that each owns by itself. */
+/* The owners of all ranks, computed at once, are those that are computed for each rank alone. */
 static void test_owners(void **state)
 {
     (void)state;

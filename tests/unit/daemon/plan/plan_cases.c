@@ -177,7 +177,7 @@ uint32_t hsp_plan_pick(uint64_t *draw, uint32_t lo, uint32_t hi)
     return (uint32_t)hsp_test_range("plan", (*draw)++, lo, hi);
 }
 
-/* @n weights 0 to 3, one of them above 0. */
+/* Draws @n weights from 0 to 3, at least one of them above 0. */
 static void random_weights(uint64_t *draw, struct hsp_buf *b, uint32_t n)
 {
     uint32_t sure = hsp_plan_pick(draw, 0, n - 1);
@@ -237,7 +237,8 @@ static void random_stage(uint64_t *draw, struct hsp_buf *b, const char *layers, 
 
 enum { MAX_STAGES = 3, MAX_RUNS = 3 * MAX_STAGES };
 
-/* How many blocks each run of a stream has: all but the first and the last have at least one. */
+/* Draws how many blocks each chunk of a pipeline has: the first and the last chunk may have none,
+ * all others have at least one. */
 static void random_runs(uint64_t *draw, uint32_t layers, uint32_t runs, uint32_t *ret)
 {
     uint32_t left = layers;
@@ -250,7 +251,7 @@ static void random_runs(uint64_t *draw, uint32_t layers, uint32_t runs, uint32_t
     }
 }
 
-/* The schedule of a stream of @stages; returns its chunks. */
+/* Draws the schedule of a pipeline of @stages, and returns its number of chunks. */
 static uint32_t random_schedule(uint64_t *draw, struct hsp_buf *b, uint32_t stages, uint32_t layers)
 {
     static const char *const plain[] = {"1f1b", "1f1b", "gpipe", "zero_bubble"};
@@ -285,8 +286,8 @@ static void random_stream(uint64_t *draw, struct hsp_buf *b, uint32_t layers, ui
     hsp_buf_puts(b, "]}\n");
 }
 
-/* 1 to 3 streams of 1 to 3 stages. The last stream cuts no micro-batch, so that it can take the
- * rest of the validation list. */
+/* Draws 1 to 3 pipelines of 1 to 3 stages. The last pipeline cuts no micro-batch, so that it can
+ * take the rest of the validation list. */
 static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum draw_kind kind,
                         struct hsp_buf *b)
 {

@@ -1,4 +1,4 @@
-/* Plans for models of 2 layers and a global batch of 7, and random ones. */
+/* Supplies plans for models of 2 layers and a global batch of 7, and random plans. */
 #ifndef HSP_PLAN_CASES_H
 #define HSP_PLAN_CASES_H
 #include <stddef.h>
@@ -10,21 +10,22 @@
 
 extern const char *const hsp_plan_cases[];
 extern const size_t hsp_n_plan_cases;
-/* The one with an interleaved and a zero-bubble stream, recomputation and zero 1. */
+/* The plan with an interleaved and a zero-bubble pipeline, recomputation and zero 1. */
 #define HSP_PLAN_CASE_OF_ALL_SCHEDULES hsp_plan_cases[16]
 
 /* Plans with groups, split sequences and batches, and sequence parallelism; not for mlp. */
 extern const char *const hsp_group_cases[];
 extern const size_t hsp_n_group_cases;
 
-/* @plan, one of these or a random one, with another zero. */
+/* Writes @plan, which is one of these or a random one, with another zero. */
 void hsp_plan_with_zero(const char *plan, uint32_t zero, struct hsp_buf *b);
 
 /* Draws from the seeded stream at *draw. */
 uint32_t hsp_plan_pick(uint64_t *draw, uint32_t lo, uint32_t hi);
-/* 1 to 3 streams of 1 to 3 stages of 1 to 3 ranks. */
+/* Draws a plan of 1 to 3 pipelines of 1 to 3 stages of 1 to 3 ranks. */
 void hsp_random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, struct hsp_buf *b);
-/* The same with up to 3 groups in a stage, of unlike degrees and uneven shares, also empty. */
+/* Draws such a plan with up to 3 groups in a stage, of different degrees and uneven shares, also
+ * 0. */
 void hsp_random_groups(uint64_t *draw, uint32_t layers, uint32_t batch, struct hsp_buf *b);
 
 #endif

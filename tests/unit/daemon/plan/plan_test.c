@@ -1,4 +1,4 @@
-/* Plans as text, their rules, and where parameters live under them. */
+/* Tests plans as text, the rules of plans, and the homes of parameters. */
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
@@ -104,7 +104,7 @@ static struct hsp_graph *make_graph(int64_t layers)
     return g;
 }
 
-/* The example of conf/ is a plan for the job it names. */
+/* The example plan in conf/ is a plan for the job that it names. */
 static void test_example(void **state)
 {
     (void)state;
@@ -120,7 +120,7 @@ static void test_example(void **state)
     free(text);
 }
 
-/* Schedules and chunks: read, written back, and the blocks of each chunk. */
+/* Schedules and chunks are read and written back, and each chunk has the right blocks. */
 static void test_schedules(void **state)
 {
     (void)state;
@@ -165,7 +165,8 @@ static void test_schedules(void **state)
     hsp_buf_fini(&b);
 }
 
-/* Groups of a stage: the keys read, and those left out when it is written again. */
+/* The keys of groups of a stage are read; keys that may be left out are left out when the plan is
+ * written again. */
 static void test_groups(void **state)
 {
     (void)state;
@@ -435,7 +436,8 @@ static void test_homes(void **state)
     hsp_graph_free(g);
 }
 
-/* Uneven streams: weights that tensor parallelism cuts are cut once more over the streams. */
+/* Pipelines are uneven, and zero_pattern is interleaved: a weight that tensor parallelism cuts is
+ * cut once more over the pipelines. */
 static void test_interleaved_homes(void **state)
 {
     (void)state;
@@ -462,7 +464,8 @@ static void test_interleaved_homes(void **state)
     hsp_graph_free(g);
 }
 
-/* The slots of boxes {rank, lo, hi} of 100 rows, as digits; or the message. */
+/* Assigns slots (home_slots.h) to a home of 100 rows whose boxes are @row, each {rank, lo, hi}.
+ * @want has the slot of each box as a digit, or the message of the error. */
 static void expect_slots(const int64_t (*row)[3], uint32_t n, const char *want)
 {
     struct hsp_arena *scratch = hsp_arena_new(1 << 20);
@@ -603,7 +606,7 @@ static void older_names_of_keys_are_read(void **state)
     }
 }
 
-/* Compiling a pool refuses these, by name. */
+/* The compiler refuses pools whose plans do not fit together, and the message names the fault. */
 static void test_pools_that_do_not_fit(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Tests the change by tf32 and bf16 in the price of a plan. */
+/* Tests how tf32 and bf16 change the predicted cost of a plan. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -30,8 +30,8 @@ static const struct hsp_train_spec TRAIN = {
     .data = {.seed = 1, .global_batch = 16, .sequence = 64, .vocab = 256},
     .eps = 1e-8};
 
-/* The price of a plan on devices of @gemm FLOP/s in fp32, twice that in tf32 and four times in
- * bf16. */
+/* Returns the cost of a plan on devices of @gemm FLOP/s in fp32, twice as many in tf32 and four
+ * times as many in bf16. */
 static struct hsp_cost price_at(const char *yaml, enum hsp_compute compute, double gemm,
                                 double mem_bytes_per_s, double bf16_part, struct hsp_arena *arena)
 {
@@ -71,7 +71,7 @@ static const char ONE[] = HEAD "ranks: 1, pipelines: [{sequences: 16, micro_batc
          ", pipelines: [{sequences: 8, micro_batches: 2, stages: [{layers: " \
          "4, ranks: [0]}]}, {sequences: 8, micro_batches: 2, stages: [{layers: 4, ranks: [1]}]}]}"
 
-/* Where memory costs nothing, time is that of products. */
+/* If memory accesses take no time, the step time is that of the matrix products. */
 static void products_at_the_rate_of_their_type(void **state)
 {
     double us[3];
@@ -82,8 +82,9 @@ static void products_at_the_rate_of_their_type(void **state)
     assert_near(us[HSP_COMPUTE_BF16], us[HSP_COMPUTE_FULL] / 4, 1e-6 * us[0]);
 }
 
-/* Where products take no time, time is that of bytes, half as many in bf16; a device that reaches a
- * fifth of its rate there takes five times as long for the computation of ops on them. */
+/* If products take no time, the step time is that of the bytes moved, which are half as many in
+ * bf16. A device that reaches a fifth of its memory rate with bf16 takes five times as long for
+ * element-wise ops on bf16. */
 static void elements_at_the_rate_of_their_type(void **state)
 {
     double gemm = 1e18, full, low, slow;
@@ -99,7 +100,8 @@ static void elements_at_the_rate_of_their_type(void **state)
     assert_true(part > full - low && part < 1.05 * (full - low));
 }
 
-/* The update is that of fp32, and the cast of parameters: four bytes read, two written. */
+/* The update takes the time of fp32 and that of casting the parameters: four bytes read and two
+ * written for each. */
 static void parameters_are_cast_once(void **state)
 {
     struct hsp_cost full = price(ONE, HSP_COMPUTE_FULL, 1e6, *state);
@@ -139,7 +141,8 @@ static void messages_have_room_in_bytes_of_their_type(void **state)
     }
 }
 
-/* The largest gradient is one of 128 x 512, in fp32 for any type of computation. */
+/* The largest gradient has 128 x 512 elements, and is in fp32 whichever type the job computes
+ * in. */
 static void gradients_have_room_in_fp32(void **state)
 {
     struct hsp_cost full = price(TWO("0"), HSP_COMPUTE_FULL, 1e9, *state);

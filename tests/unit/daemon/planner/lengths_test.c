@@ -82,7 +82,7 @@ static void check_pool(const struct scene *s, const struct hsp_planned *p)
     assert_int_equal(f.n_shorter, p->plan->n_shorter);
 }
 
-/* With less and less memory the longest sequences need something slower than the shorter ones. */
+/* With less and less memory, the longest sequences need a slower plan than the shorter ones. */
 static void short_steps_get_faster_plans(void **state)
 {
     (void)state;
@@ -122,8 +122,8 @@ static void short_steps_get_faster_plans(void **state)
     assert_true(pools >= 1);
 }
 
-/* Where a whole sequence fits no device it is cut over them, by their speed; short ones are left
- * whole. */
+/* If a whole sequence fits on no device, it is cut over the devices in proportion to their speeds;
+ * short sequences are left whole. */
 static void long_sequences_are_cut(void **state)
 {
     (void)state;
@@ -152,7 +152,8 @@ static void long_sequences_are_cut(void **state)
     assert_true(cut > 0);
 }
 
-/* All devices of a cut sequence have the whole state: a second copy of it costs nothing. */
+/* All devices that share a sequence have the whole state, so a second copy of the state costs
+ * nothing. */
 static void cut_sequences_need_no_copies(void **state)
 {
     static const char text[] =
@@ -177,7 +178,8 @@ static void cut_sequences_need_no_copies(void **state)
     assert_int_equal(bytes[0], bytes[1]);
 }
 
-/* A plan for shorter sequences pays for state that lies where the longest plan has it. */
+/* The cost of a plan for shorter sequences contains the traffic to and from the homes of the state,
+ * which are those of the longest plan. */
 static void homes_of_the_longest_plan_are_paid_for(void **state)
 {
     static const char text[] =
@@ -215,7 +217,7 @@ static void homes_of_the_longest_plan_are_paid_for(void **state)
     scene_free(&s);
 }
 
-/* Host memory is that of the plan that offloads most, whichever it is. */
+/* The predicted host memory of a pool is that of the plan that offloads most. */
 static void what_a_shorter_plan_offloads_is_told(void **state)
 {
     static const char text[] =
@@ -242,7 +244,7 @@ static void what_a_shorter_plan_offloads_is_told(void **state)
     scene_free(&s);
 }
 
-/* Windows are all of one length. */
+/* All windows have the same length, so the planner makes no pool for them. */
 static void windows_need_no_pool(void **state)
 {
     (void)state;

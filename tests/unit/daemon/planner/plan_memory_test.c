@@ -1,5 +1,6 @@
-/* Tests the memory the planner predicts against the memory the compiler lays out: never less, and
- * not far above, or devices would be refused that could have run the plan. */
+/* Compares the memory that the planner predicts with the memory that the compiler lays out. The
+ * prediction must never be less, and not far more, for then the planner would refuse devices that
+ * can run the plan. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -266,8 +267,9 @@ static struct hsp_graph *random_model(bool tied, bool bf16, struct hsp_train_spe
     return g;
 }
 
-/* The need of the ranks of one stage. With zero 3 the gathers of tensor groups are not predicted,
- * and nor is the work of a member that has no part of its group's. */
+/* Compares the memory of the ranks of one stage. Two kinds of ranks are not compared, because their
+ * memory is not predicted: with zero 3 the ranks of tensor groups, which gather, and a member that
+ * has no part of the work of its group. */
 static void compare_stage(uint32_t number, const struct hsp_planned *p,
                           const struct hsp_program_file *f, const struct hsp_stage *g)
 {
@@ -324,8 +326,8 @@ static void random_plans_need_about_what_is_predicted(void **state)
     }
 }
 
-/* Shares of work and the lengths they come to are one plan: it costs the same, and needs the
- * same. */
+/* A plan that states shares of work, and the plan that states the lengths computed from these
+ * shares, have the same predicted cost and memory. */
 static void shares_of_work_cost_what_their_lengths_do(void **state)
 {
     (void)state;
@@ -361,7 +363,8 @@ static void shares_of_work_cost_what_their_lengths_do(void **state)
     hsp_arena_free(arena);
 }
 
-/* Two ranks of a node share its host memory, one of another node has its own. */
+/* Two ranks of one node share its host memory; a rank of another node has host memory of its
+ * own. */
 static void host_memory_of_a_node_is_shared(void **state)
 {
     (void)state;
@@ -485,7 +488,8 @@ static void communicators_take_memory(void **state)
     hsp_arena_free(arena);
 }
 
-/* With less and less memory: activations are kept, then recomputed, then nothing fits. */
+/* With less and less memory, the planner keeps activations, then recomputes them, then finds no
+ * plan. */
 static void little_memory_means_recomputation(void **state)
 {
     (void)state;
@@ -526,7 +530,7 @@ static void little_memory_means_recomputation(void **state)
     hsp_graph_free(g);
 }
 
-/* The plan the planner writes is a plan file that says the same again. */
+/* The text that the planner writes for its plan, read as a plan file, gives the same plan. */
 static void planned_plans_are_plan_files(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ static struct hsp_graph *gpt(int64_t layers, int64_t hidden, int64_t sequence)
     return g;
 }
 
-/* One node a device unless @per_node says otherwise. */
+/* Each device has a node of its own unless @per_node says otherwise. */
 static void scene_make(struct scene *s, uint32_t n, const double *speed, uint32_t per_node,
                        int64_t layers, uint32_t batch)
 {
@@ -121,8 +121,10 @@ static void unequal_cores_get_unequal_shares(void **state)
     scene_free(&s);
 }
 
-/* Every subset and every division of the batch, micro-batches cut as the planner does, priced by
- * the same model: the planner's data-parallel choice is the best of them. */
+/* Returns the least cost of data-parallel plans on the devices of @mask, by the model of the
+ * planner: tries every division of the batch, with micro-batches cut as the planner cuts them. The
+ * test takes every subset of the devices as @mask, and the planner's data-parallel plan must be the
+ * best of all. */
 static double brute(struct scene *s, uint32_t mask, uint32_t *share, uint32_t at, uint32_t left)
 {
     uint32_t n = s->c.n;
@@ -194,8 +196,8 @@ static void data_parallel_matches_brute_force(void **state)
     }
 }
 
-/* Three equal devices, one of them behind a slow link: the others go on without it, as fast as if
- * it were not there. */
+/* Of three equal devices one has a slow link: the plan uses the other two alone, and is as fast as
+ * without the third. */
 static void a_device_behind_a_slow_link_is_left_out(void **state)
 {
     (void)state;
@@ -218,7 +220,7 @@ static void a_device_behind_a_slow_link_is_left_out(void **state)
     scene_free(&s);
 }
 
-/* The same where one link between two of them was measured to be slow: one of the two is left
+/* Of three equal devices, the link between two was measured to be slow: one of these two is left
  * out. */
 static void a_slow_link_is_avoided(void **state)
 {
@@ -241,7 +243,8 @@ static void a_slow_link_is_avoided(void **state)
     scene_free(&s);
 }
 
-/* Stages pay the link between them, a pair on one host none of its uplinks. */
+/* The predicted cost of two stages contains the link between them; two stages on one host pay no
+ * uplink. */
 static void stages_pay_the_link_between_them(void **state)
 {
     (void)state;
@@ -335,7 +338,8 @@ static void a_model_too_large_becomes_an_uneven_pipeline(void **state)
     scene_free(&s);
 }
 
-/* Large devices hold the model alone, small ones only together: streams of different depth. */
+/* Each large device can hold the model alone, the small ones only together: the plan has pipelines
+ * of different depth. */
 static void small_devices_form_a_pipeline_beside_large_ones(void **state)
 {
     (void)state;
@@ -405,8 +409,8 @@ static void cancel_is_heard(void **state)
     scene_free(&s);
 }
 
-/* Random clusters of several shapes: valid plans, the same ones twice, never above the best single
- * device. */
+/* For random clusters of several shapes the planner makes valid plans, makes the same plan twice,
+ * and never makes one slower than the best single device. */
 static void random_clusters_get_valid_equal_plans(void **state)
 {
     (void)state;
@@ -439,8 +443,9 @@ static void random_clusters_get_valid_equal_plans(void **state)
     }
 }
 
-/* The parts of a price: a rank's cycle is its update and its micro-batches, the slowest one counts,
- * then come synchronisation and vote; twice as slow a device takes twice as long. */
+/* Checks the parts of a predicted step time: the time of a rank is that of its micro-batches and
+ * its update; the time of the slowest rank counts; synchronisation and vote are added. A device of
+ * half the speed takes twice as long. */
 static void a_price_is_the_sum_of_its_parts(void **state)
 {
     (void)state;
@@ -565,8 +570,8 @@ static void given_plans_are_priced_and_refused(void **state)
     scene_free(&s);
 }
 
-/* State in the folders of the ranks of a pipeline of one block a rank, with the copies they
- * hold. */
+/* Returns the bytes in the state folders of a pipeline of one block per rank, with the copies that
+ * the ranks hold. */
 static double state_of_pipeline(struct scene *s, uint32_t copies)
 {
     struct hsp_planned p;
@@ -583,7 +588,8 @@ static double state_of_pipeline(struct scene *s, uint32_t copies)
     return (double)(p.cost.rank[0].folder_bytes + p.cost.rank[1].folder_bytes);
 }
 
-/* Ranks hold copies for each other on the nodes of the plan; the others are with keepers. */
+/* Ranks hold copies for each other on the nodes of the plan; further copies are with replica
+ * holders. */
 static void copies_count_on_the_nodes_of_the_plan(void **state)
 {
     (void)state;
@@ -634,7 +640,8 @@ static void copies_of_due_versions_are_priced(void **state)
     scene_free(&s);
 }
 
-/* What @n devices need for the model as the planner plans it there without copies. */
+/* Returns the memory that @n devices need for the model, as the planner plans it for them without
+ * copies. */
 static int64_t alone_needs(uint32_t n, uint32_t layers)
 {
     struct scene s;
@@ -655,8 +662,8 @@ static int64_t alone_needs(uint32_t n, uint32_t layers)
     return most;
 }
 
-/* With just the memory for one copy on one node, and a node that can only keep: one device, and a
- * pipeline of two. */
+/* There is just enough memory for one copy on one node, and another node can only be a replica
+ * holder. Checks one device, and a pipeline of two. */
 static void a_plan_on_one_node_needs_no_room_for_copies(void **state)
 {
     (void)state;
@@ -682,7 +689,8 @@ static void a_plan_on_one_node_needs_no_room_for_copies(void **state)
     }
 }
 
-/* Stages of more than one device; each of them within one fast domain? */
+/* Returns the number of stages of more than one device. *ret_within: each of these stages is within
+ * one fast domain. */
 static uint32_t groups_within(const struct scene *s, const struct hsp_planned *p, bool *ret_within)
 {
     uint32_t n = 0;

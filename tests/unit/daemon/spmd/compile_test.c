@@ -1,4 +1,5 @@
-/* Programs of many plans, run by the machine and compared with the unsharded graph. */
+/* Compiles many plans, runs their programs by the machine of the tests, and compares the results
+ * with those of the unsharded graph. */
 #include <stdio.h>
 
 #include "proto/program/program_file.h"
@@ -39,7 +40,8 @@ static void test_mlp_tied(void **state)
     run_table("mlp", true, HSP_OPT_SGD);
 }
 
-/* Homes by rule: on a rank that does not use the parameter, cut against the use, duplicated. */
+/* Compiles plans that state homes of parameters: on a rank that does not use the parameter, cut
+ * otherwise than the use, and duplicated. */
 static void test_homes(void **state)
 {
     (void)state;
@@ -111,7 +113,7 @@ static void test_random(void **state)
 
 /* ---- templates ---- */
 
-/* Shares change bindings, not templates; members of equal role share one. */
+/* Other shares change bindings but not templates, and members of equal role share a template. */
 static void test_templates(void **state)
 {
     (void)state;
@@ -143,8 +145,8 @@ static void test_templates(void **state)
     hsp_graph_free(m.g);
 }
 
-/* Recomputation: Backward repeats the attention of each block, and micro-batches in flight keep
- * only the inputs of the blocks. */
+/* With recomputation, the backward repeats the attention of each block, and micro-batches in flight
+ * keep only the inputs of the blocks. */
 static void test_recompute(void **state)
 {
     (void)state;
@@ -176,7 +178,7 @@ static void test_recompute(void **state)
     hsp_graph_free(m.g);
 }
 
-/* @plan with `keep` wherever it says `offload`; malloc'ed. */
+/* Returns @plan with `keep` in place of each `offload`; the caller frees the text. */
 static char *kept(const char *plan)
 {
     char *text = strdup(plan);
@@ -187,7 +189,7 @@ static char *kept(const char *plan)
     return text;
 }
 
-/* Offload moves bytes, it computes nothing. */
+/* Offload adds copies to a program, and no computation. */
 static void test_offload_bits(void **state)
 {
     (void)state;
@@ -278,8 +280,8 @@ static void segment_of(const struct hsp_program *p, uint8_t kind, uint32_t *firs
     *end = last->first + last->n;
 }
 
-/* Copies out stand behind the unit after the one that used the value last, copies in within the one
- * before the one that needs it: they have a unit's time. */
+/* An offloaded value is copied out after the unit that follows its last use, and copied in during
+ * the unit before the one that needs it. Each copy so overlaps with the computation of one unit. */
 static void test_offload_overlaps(void **state)
 {
     (void)state;
@@ -321,7 +323,7 @@ static void test_offload_overlaps(void **state)
     hsp_graph_free(m.g);
 }
 
-/* The same input gives the same bytes. */
+/* Compiling the same input twice gives the same bytes. */
 static void test_deterministic(void **state)
 {
     (void)state;

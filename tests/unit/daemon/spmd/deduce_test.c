@@ -1,5 +1,5 @@
-/* Tests deduction on single ops: the operands that stay, are gathered, completed or sliced, and the
- * holders of each addend. Values are proven in compile_test; here are the choices. */
+/* Tests deduction on single ops: which operands stay, are gathered, completed or sliced, and which
+ * ranks hold each addend. compile_test checks the values. */
 #include "daemon/spmd/sharding/deduce.h"
 #include "proto/base/check.h"
 #include "tests/lib/testlib.h"
@@ -71,7 +71,7 @@ static struct hsp_deduced deduce(enum hsp_op op, const struct hsp_layout *in,
 static const int64_t x_ext[] = {B, S, K}, y_ext[] = {B, S, N}, w_ext[] = {N, K};
 static const int64_t n_cut[] = {0, 5, 5, N}, k_cut[] = {0, 0, 0, K};
 
-/* Column-parallel: nothing to do, the output is cut like the weight. */
+/* In a column-parallel product the operands stay, and the output is cut like the weight. */
 static void test_column(void **state)
 {
     (void)state;
@@ -85,7 +85,8 @@ static void test_column(void **state)
     assert_false(hsp_layout_partial(&d.out[0]));
 }
 
-/* Row-parallel: the input is sliced, the output partial; members with nothing to add stay apart. */
+/* In a row-parallel product the input is sliced, and the output is a partial sum; members without a
+ * part of the sum do not take part. */
 static void test_row(void **state)
 {
     (void)state;
@@ -97,8 +98,8 @@ static void test_row(void **state)
     assert_true(hsp_layout_equal(&d.out[0], &y));
 }
 
-/* A partial gradient goes through ops that are linear in it alone; a sum with a complete one is
- * not. */
+/* A partial gradient passes through ops that are linear in it alone; adding it to a complete
+ * gradient is no such op. */
 static void test_linear_sets(void **state)
 {
     (void)state;
@@ -117,8 +118,8 @@ static void test_linear_sets(void **state)
     assert_false(hsp_layout_partial(&d.need[0]));
 }
 
-/* A partial operand against a cut weight: an addend would be multiplied by a part of the weight
- * only. */
+/* A partial operand meets a cut weight, and must be summed first: an addend would be multiplied by
+ * only a part of the weight. */
 static void test_partial_meets_cut(void **state)
 {
     (void)state;
@@ -131,7 +132,8 @@ static void test_partial_meets_cut(void **state)
     assert_int_equal(d.out[0].box[1].lo[2], 3);
 }
 
-/* Two cuts of two axes would leave blocks of the product undone: one operand is gathered. */
+/* Two operands cut along different axes would leave blocks of the product uncomputed, so one
+ * operand is gathered. */
 static void test_two_cuts(void **state)
 {
     (void)state;
@@ -145,8 +147,8 @@ static void test_two_cuts(void **state)
     assert_int_equal(d.out[0].box[1].lo[2], 0);
 }
 
-/* Whole axes are gathered, lookup axes give partial sums, and a gradient's own axis follows the
- * use. */
+/* A cut operand of a whole axis is needed whole, so it is gathered. A cut lookup axis gives partial
+ * sums. The gradient of a lookup table is cut like the table, if its layout is given. */
 static void test_classes(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Deadlocks made and found, memory of a pipeline, waits for state. */
+/* Tests schedules of devices: deadlocks that are found, the memory of a pipeline, and waits for
+ * state. */
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
@@ -103,8 +104,8 @@ static bool segment_touches(const struct hsp_program *p, uint32_t segment, uint3
     return false;
 }
 
-/* Where in the compute queue a micro-batch of @tensor is alive: from the first entry of the first
- * segment that touches it to the last one of the last. */
+/* Finds where in the compute queue a micro-batch of @tensor is alive: from the first entry of the
+ * first segment that touches it to the last entry of the last such segment. */
 static bool life(const struct hsp_program *p, const struct hsp_sched *s, uint32_t tensor,
                  uint32_t micro, uint32_t *first, uint32_t *last)
 {
@@ -135,8 +136,8 @@ static bool slots_do(const struct hsp_program *p, const struct hsp_sched *s, uin
     return true;
 }
 
-/* The slots of all tensors of a program are the fewest that do, in the schedule they belong to.
- * Returns the most. */
+/* Checks that the slots of each tensor of a program are the fewest that its schedule allows.
+ * Returns the largest number of slots. */
 static uint32_t check_slots(const struct hsp_program *p)
 {
     uint32_t most = 0, seen = 0;
@@ -158,8 +159,9 @@ static uint32_t check_slots(const struct hsp_program *p)
     return most;
 }
 
-/* In flight: as many micro-batches as stages from here on; GPipe: all; zero-bubble: as many as
- * stages everywhere; interleaved: by its order. */
+/* Checks the number of micro-batches in flight at a stage. With 1F1B it is the number of stages
+ * from this one on; with GPipe all; with zero-bubble the number of all stages; with interleaved it
+ * follows from its order. */
 static void test_slots(void **state)
 {
     (void)state;
@@ -208,8 +210,10 @@ static uint32_t count(const struct hsp_program *p, uint8_t segment, uint8_t kind
     return n;
 }
 
-/* Zero-bubble: work for which another stage waits is in the first half, gradients of weights are in
- * the second; nobody waits for the first stage. */
+/* Zero-bubble schedules split the backward of a micro-batch into two segments. The first has the
+ * gradients of inputs, for which the previous stage waits; the second has the gradients of weights.
+ * No stage waits for the first stage, which so computes its gradients of inputs in the second
+ * segment, too. */
 static void test_halves(void **state)
 {
     (void)state;
@@ -279,8 +283,8 @@ static uint32_t enter(struct hsp_waits *w, const struct hsp_program *p, uint8_t 
     return wait;
 }
 
-/* An update writes over what the gathers of the step have read, so it waits for the last of them,
- * after any other wait: here neither vote nor gradients have been entered. */
+/* An update overwrites the state that the all-gathers of the step have read, so it waits for the
+ * last of these all-gathers. Here the waits for vote and gradients have not been entered. */
 static void test_state_waits(void **state)
 {
     (void)state;
@@ -335,7 +339,7 @@ static void test_deadlock(void **state)
     drop(&m);
 }
 
-/* Two ranks that each wait for the other before they send. */
+/* Finds a deadlock of two ranks that each wait for a message of the other before they send. */
 static void test_crossing(void **state)
 {
     (void)state;
@@ -365,7 +369,7 @@ static void test_crossing(void **state)
     drop(&m);
 }
 
-/* A move that one side runs less often than the other. */
+/* Finds a move that one side runs less often than the other. */
 static void test_uneven_use(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
-/* Tests attention of groups that cut the sequence: which blocks each group takes, how many of them
- * it holds at once, and attention without a mask, which goes round; lengths of equal work. Values
- * of masked attention are proven in stage_groups_test. */
+/* Tests ring attention, the attention of groups that each hold a block of the sequence: which
+ * blocks a group attends to, how many blocks it holds at once, the values of attention without a
+ * mask, for which every block visits every group, and block lengths that give the groups equal
+ * work. stage_groups_test checks the values of masked attention. */
 #include <stdio.h>
 
 #include "daemon/plan/plan_yaml.h"
@@ -47,7 +48,7 @@ static void compile(const char *shares, const char *saved, const struct plan_mod
     plan_compile(text, m, arena, f);
 }
 
-/* Instructions of one segment. */
+/* Returns the instructions of the segment of @kind. */
 static const struct hsp_instr *segment(const struct hsp_program *p, uint8_t kind, uint32_t *ret_n)
 {
     for (uint32_t i = 0; i < p->tpl.n_segments; i++) {
@@ -73,8 +74,8 @@ static uint32_t count_ops(const struct hsp_program *p, uint8_t kind, enum hsp_op
     return found;
 }
 
-/* Group g attends to g + 1 blocks when later ones are masked, to all of them otherwise; also with
- * shares of 0. */
+/* Group g attends to g + 1 blocks if later blocks are masked, else to all blocks, also if some
+ * groups have a share of 0. */
 static void blocks_nobody_sees_are_left_out(void **state)
 {
     (void)state;
@@ -98,7 +99,8 @@ static void blocks_nobody_sees_are_left_out(void **state)
     }
 }
 
-/* Most tensors of @p whose names have @what that are in use at once in a segment. */
+/* Returns the largest number of tensors with @what in their names that are in use at once in a
+ * segment of @p. */
 static uint32_t most_at_once(const struct hsp_program *p, uint8_t kind, const char *what)
 {
     uint32_t n = 0, most = 0;
@@ -129,8 +131,9 @@ static uint32_t most_at_once(const struct hsp_program *p, uint8_t kind, const ch
     return most;
 }
 
-/* Beside its own keys and values a rank has those it computes with and those on the way; nothing of
- * the kind is kept for Backward, and nobody has all of them. */
+/* Besides the keys and values of its own block, a rank holds those of the block that it computes
+ * with and of the block that it is receiving. No block is kept for the backward, and no rank holds
+ * all blocks. */
 static void two_blocks_at_once(void **state)
 {
     (void)state;
@@ -175,8 +178,8 @@ static void unmasked_as_unsharded(void **state)
     hsp_graph_free(m.g);
 }
 
-/* Operations of forward and backward on the positions @lo .. @hi - 1 of one sequence, node by
- * node. */
+/* Returns the operations of forward and backward on the positions @lo .. @hi - 1 of one sequence,
+ * summed over the nodes of the graph. */
 static double work_on(const struct hsp_graph *g, int64_t lo, int64_t hi)
 {
     double sum = 0;
@@ -208,7 +211,8 @@ static const char balanced[] = HSP_PLAN_HEAD
     "sequence, shares: [2, 1, 0, 1, 1], balance: %s, groups: [{ranks: [0]}, {ranks: "
     "[1]}, {ranks: [2]}, {ranks: [3]}, {ranks: [4]}]}]}]";
 
-/* Each group has its share of the work, to one position; of lengths it would not. */
+/* With `balance: work` each group has its share of the work, to within one position; with equal
+ * lengths it would not. */
 static void balanced_groups_have_equal_work(void **state)
 {
     (void)state;
@@ -244,7 +248,7 @@ static void balanced_groups_have_equal_work(void **state)
     hsp_graph_free(m.g);
 }
 
-/* The total form has lengths, and compiles to the same. */
+/* The total plan states lengths in place of shares, and compiles to the same programs. */
 static void balanced_plans_run_as_unsharded(void **state)
 {
     (void)state;

@@ -47,7 +47,8 @@ static void every_kernel_gives_the_hash_of_the_definition(void **state)
     }
 }
 
-/* The last one is the definition, so that there is always one to compare with. */
+/* The last kernel is the reference that defines the hash, so every other kernel can be compared
+ * with it. */
 static void kernels_have_names(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Tests short forms: unpack(pack(x)) == x; repetitions become short; a damaged or cut form is
- * refused, or stands for other bytes within the bound. */
+/* Tests the compression: unpack(pack(x)) == x, and repetitions become short. A damaged or truncated
+ * form is refused, or unpacks to other bytes within the bound. */
 #include "tests/lib/testlib.h"
 
 #include "proto/base/arena.h"
@@ -23,7 +23,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Returns the length of the short form. */
+/* Returns the length of the compressed form. */
 static size_t both_ways(const void *data, size_t len)
 {
     struct hsp_buf b;

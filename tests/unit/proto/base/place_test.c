@@ -13,7 +13,8 @@ static size_t place(uint64_t value, const uint64_t *list, size_t n)
     return hsp_place(&value, list, n, sizeof(*list), ascending);
 }
 
-/* Against a look at each: lists of all lengths up to 9, with equal values. */
+/* Compares hsp_place with a linear search, on lists of all lengths up to 9 with equal values in
+ * them. */
 static void it_is_the_first_that_is_not_before(void **state)
 {
     (void)state;

@@ -61,7 +61,7 @@ static void test_errors(void **state)
     (void)snprintf(path, sizeof path, "%s/none/a", dir);
     assert_status(hsp_file_write(path, "x", 1, 0600, &err), HSP_ENOENT);
     assert_status(hsp_file_read(dir, 10, &got, &len, &err), HSP_EIO); /* a folder */
-    /* The target is a folder: the rename fails, and the temporary file goes. */
+    /* When the target is a folder the rename fails, and the temporary file is deleted. */
     (void)snprintf(path, sizeof path, "%s/sub", dir);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_status(hsp_file_write(path, "x", 1, 0600, &err), HSP_EIO);
@@ -70,7 +70,8 @@ static void test_errors(void **state)
     free(dir);
 }
 
-/* -o /dev/null as root must leave /dev/null a device; a link leads to its file. */
+/* Writing to /dev/null as root must not replace the device by a file. Writing to a symbolic link
+ * writes its target. */
 static void test_what_is_no_file_is_written_into(void **state)
 {
     (void)state;
@@ -99,7 +100,8 @@ static void test_what_is_no_file_is_written_into(void **state)
     free(dir);
 }
 
-/* A pipe in the place of a file of our own is not waited for. */
+/* A FIFO that stands in the place of one of our files is refused at once: opening it does not
+ * block. */
 static void test_an_own_file_is_regular(void **state)
 {
     (void)state;

@@ -82,7 +82,9 @@ static void test_ring(void **state)
     (void)fclose(f);
 }
 
-/* In a process of its own: logs 300 lines that are not written, then fails an assertion. */
+/* Runs in a child process: logs 300 lines below the log level, so that none is written, then fails
+ * an assertion. The failed assertion writes the last of these lines to @fd, unless the logger was
+ * @freed before. */
 static void die(int fd, bool freed)
 {
     (void)prctl(PR_SET_DUMPABLE, 0);

@@ -21,7 +21,8 @@ static void test_no_manager(void **state)
     assert_true(hsp_sd_watchdog_ms() == 0);
 }
 
-/* A manager at @name, "@..." is abstract; NOTIFY_SOCKET says so. */
+/* Opens the socket of a service manager at @name ("@..." is an abstract one), and sets
+ * NOTIFY_SOCKET. */
 static int manager(const char *name)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -81,8 +82,8 @@ static void test_an_abstract_name_of_any_length(void **state)
     unsetenv("NOTIFY_SOCKET");
 }
 
-/* A manager that does not read: nothing waits for it, and it hears the newest of each kind
- * later. */
+/* systemd does not read its socket. hsp_sd_notify does not block, and systemd later gets the newest
+ * line of each kind. */
 static void test_a_full_queue_is_not_waited_for(void **state)
 {
     (void)state;
@@ -92,7 +93,7 @@ static void test_a_full_queue_is_not_waited_for(void **state)
     unsigned taken = 0;
     (void)snprintf(name, sizeof name, "@hspmd-test-%d", (int)getpid());
     int fd = manager(name);
-    (void)alarm(20); /* waits for ever where it waits at all */
+    (void)alarm(20); /* a call that blocks would block for ever */
     while (hsp_sd_notify(&n, &err, "RELOADING=1\nMONOTONIC_USEC=5") == HSP_OK) {
         taken++;
     }
@@ -112,7 +113,8 @@ static void test_a_full_queue_is_not_waited_for(void **state)
     unsetenv("NOTIFY_SOCKET");
 }
 
-/* Kept lines have a bound, and a line is there as a whole or not at all. */
+/* Lines that systemd could not take yet are kept up to a bound. A line is kept whole or not at
+ * all. */
 static void test_owed_lines_that_have_no_room(void **state)
 {
     (void)state;

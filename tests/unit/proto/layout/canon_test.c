@@ -1,4 +1,5 @@
-/* Tests the canonical form of covers: one for each meaning, and only for it. */
+/* Tests the canonical form of covers: covers have the same form if and only if they have the same
+ * meaning. */
 #include "proto/layout/box.h"
 #include "proto/layout/canon.h"
 #include "tests/lib/covers.h"
@@ -26,7 +27,8 @@ static void put(struct hsp_cover *c, uint32_t rank, uint32_t addend, struct hsp_
     assert_status(hsp_cover_add(c, rank, addend, &b), HSP_OK);
 }
 
-/* A cover of @m: every rank's equal neighbours in boxes cut at random, names at random. */
+/* Makes a cover with the meaning @m: joins equal neighbours of a rank to boxes, cuts the boxes at
+ * random, and names addends at random. */
 static void write(const struct meaning *m, uint64_t *k, struct hsp_cover *c)
 {
     int64_t extent[2] = {ROWS, COLS};
@@ -128,7 +130,7 @@ static void one_form_for_each_meaning(void **state)
     assert_true(other > rounds / 4);
 }
 
-/* The form itself: the same values as the cover's, in few boxes. */
+/* Checks the canonical form: it has the values of the cover, in few boxes. */
 static void the_form_keeps_the_meaning(void **state)
 {
     (void)state;

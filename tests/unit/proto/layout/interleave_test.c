@@ -96,7 +96,7 @@ static void grains_and_rules(void **state)
 
 /* ---- random trees against the definition ---- */
 
-/* Where the parts of @box that child @i of a plain split and its tiers have lie. */
+/* Returns the part of @box that child @i of a plain split has. */
 static struct hsp_box part_of_split(const struct hsp_annot *a, uint32_t i, struct hsp_box box)
 {
     int64_t cuts[8], lo = box.lo[a->dim];
@@ -109,8 +109,8 @@ static struct hsp_box part_of_split(const struct hsp_annot *a, uint32_t i, struc
 static void cell_around(const struct hsp_annot *a, struct hsp_box box, int64_t at, int64_t *ret_lo,
                         int64_t *ret_hi);
 
-/* True when the tree cuts the dim at @p of @box: also where the cut part is empty in the other
- * dim. */
+/* Returns true if some tier of the tree cuts @dim at position @p of @box. A cut counts even if the
+ * part that it cuts is empty in the other dim. */
 static bool is_cut(const struct hsp_annot *a, uint8_t dim, struct hsp_box box, int64_t p)
 {
     if (p <= box.lo[dim] || p >= box.hi[dim]) {
@@ -135,7 +135,7 @@ static bool is_cut(const struct hsp_annot *a, uint8_t dim, struct hsp_box box, i
     return false;
 }
 
-/* The cell of an interleaved tier that has position @at of its dim. */
+/* Returns the cell of an interleaved tier that contains position @at of its dim. */
 static void cell_around(const struct hsp_annot *a, struct hsp_box box, int64_t at, int64_t *ret_lo,
                         int64_t *ret_hi)
 {
@@ -152,7 +152,7 @@ static void cell_around(const struct hsp_annot *a, struct hsp_box box, int64_t a
     }
 }
 
-/* Whether @rank holds the index, straight from the tree. */
+/* Returns true if @rank holds the index, computed from the tree without boxes. */
 static bool holds(const struct hsp_annot *a, uint32_t rank, struct hsp_box box, const int64_t *at)
 {
     if (a->tier == HSP_TIER_RANK) {
@@ -185,7 +185,8 @@ static void random_trees_mean_what_they_say(void **state)
     (void)state;
     uint32_t inside = 0, several = 0;
     uint32_t rounds = hsp_test_rounds(300);
-    /* One tree in a hundred gives a rank several boxes: on until one has. */
+    /* Only one tree in a hundred gives a rank several boxes, so the test draws trees until it has
+     * such a tree. */
     for (uint64_t k = 0; k < rounds || (several == 0 && k < 100 * rounds); k++) {
         struct hsp_tree_gen g = {.stream = "interleave",
                                  .seed = k,

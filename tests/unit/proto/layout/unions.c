@@ -9,7 +9,7 @@ uint32_t hsp_ds_devices(const struct hsp_ds *ds)
     return n <= HSP_MAX_RANKS ? (uint32_t)n : UINT32_MAX;
 }
 
-/* Places from one coordinate of @entry to the next. */
+/* Returns the number of places from one coordinate of @entry to the next. */
 static uint32_t stride(const struct hsp_ds *ds, uint8_t entry)
 {
     uint32_t n = 1;
@@ -94,7 +94,8 @@ static struct hsp_annot *leaf(uint32_t rank, struct hsp_arena *arena)
     return a;
 }
 
-/* A tier over @n children to be filled in; @shares NULL: even. NULL without memory. */
+/* Makes a tier for @n children, which the caller fills in; @shares NULL: an even tier. Returns NULL
+ * if memory is short. */
 static struct hsp_annot *tier_of(int8_t dim, uint32_t n, const int64_t *shares,
                                  struct hsp_arena *arena)
 {
@@ -118,8 +119,8 @@ static struct hsp_annot *tier_of(int8_t dim, uint32_t n, const int64_t *shares,
     return a->shares != NULL ? a : NULL;
 }
 
-/* Entries from @entry on over the devices at @device; counts of 1 are no tier. Recursion is bounded
- * by HSP_MAX_DS. */
+/* Builds the tree for the entries from @entry on, over the devices that begin at @device. An entry
+ * with a count of 1 adds no tier. Recursion is bounded by HSP_MAX_DS. */
 static struct hsp_annot *group_tree(const struct hsp_ds *ds, uint8_t entry, const uint32_t *device,
                                     struct hsp_arena *arena)
 {

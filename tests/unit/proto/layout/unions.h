@@ -38,16 +38,18 @@ struct hsp_union {
     const struct hsp_ds *ds;    /* k, without the top tier */
 };
 
-/* Devices a state is for: the product of its counts; UINT32_MAX above HSP_MAX_RANKS. */
+/* Returns the number of devices of a state, which is the product of its counts; UINT32_MAX if that
+ * is above HSP_MAX_RANKS. */
 uint32_t hsp_ds_devices(const struct hsp_ds *ds);
-/* @ret[n]: coordinates of place @p, in the order of the entries. */
+/* Writes the coordinates of place @p, in the order of the entries, to @ret[n]. */
 void hsp_ds_coords(const struct hsp_ds *ds, uint32_t p, uint32_t *ret);
-/* @ret[count[@entry]]: the places that differ from @p in this entry alone, in its order. */
+/* Writes the places that differ from @p in the coordinate of @entry alone, in the order of that
+ * coordinate, to @ret[count[@entry]]. */
 void hsp_ds_group(const struct hsp_ds *ds, uint32_t p, uint8_t entry, uint32_t *ret);
 
-/* The tree of a union: parse, dump and cover by annot.h. HSP_EINVAL names the rule that is broken:
- * a count of 0, an entry twice, states that do not fit their groups, a device twice, HDim of a
- * union of one; HSP_ENOMEM. */
+/* Builds the tree of a union; annot.h parses, dumps and covers trees. HSP_EINVAL names the rule
+ * that is broken: a count of 0, an entry twice, states that do not fit their groups, a device
+ * twice, HDim of a union of one; HSP_ENOMEM. */
 enum hsp_status hsp_union_annot(const struct hsp_union *u, struct hsp_arena *arena,
                                 struct hsp_annot **ret, struct hsp_err *err);
 

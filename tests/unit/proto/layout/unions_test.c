@@ -93,7 +93,7 @@ static void both_patterns(void **state)
     assert_rows(&u, 24, "0:0-9 1:12-21 2:9-12 2:21-24");
 }
 
-/* Every device's slice and addend, straight from its coordinates. */
+/* Computes the slice and the addend of each device from its coordinates, without a tree. */
 static void trees_are_coordinates(void **state)
 {
     (void)state;
@@ -118,7 +118,7 @@ static void trees_are_coordinates(void **state)
     hsp_cover_fini(&want);
 }
 
-/* One group of 4, and the same cut into two groups: one layout. */
+/* A group of 4 devices, and the same devices as two groups, give the same layout. */
 static void lifting_changes_nothing(void **state)
 {
     (void)state;
@@ -150,7 +150,8 @@ static void lifting_changes_nothing(void **state)
     }
 }
 
-/* A stage of two unlike groups with an uneven cut between them, and a dim each inside. */
+/* Builds a stage of two groups. Dim 0 is cut 3 to 1 between the groups. Group {0, 1} cuts its part
+ * along dim 1, group {2} is a single device. */
 static void three_tiers(void **state)
 {
     (void)state;

@@ -200,7 +200,7 @@ static void test_wrong_key(void **state)
     assert_int_equal(s.n_close, 0);
 }
 
-/* Without keys: sockets; ports on loopback where they are asked for. */
+/* Without keys a server has Unix sockets, and loopback ports if configured. */
 static void test_no_clear_text_that_nobody_asked_for(void **state)
 {
     (void)state;
@@ -405,7 +405,7 @@ static void test_slow_tls(void **state)
     assert_int_equal(s.n_open + s.n_close, 0);
 }
 
-/* @n frames come, whole and in order: the blob of frame k is @len bytes of k. */
+/* Receives @n frames, whole and in order: the blob of frame k is @len bytes of k. */
 static void read_frames(struct shell *s, int fd, size_t n, size_t len)
 {
     struct hsp_err err;
@@ -433,7 +433,7 @@ static void read_frames(struct shell *s, int fd, size_t n, size_t len)
     free(in);
 }
 
-/* A peer that does not read: the queue fills, sending says so, nothing is lost. */
+/* A peer does not read: the queue fills, sending returns an error, no accepted frame is lost. */
 static void test_queue_is_bounded(void **state)
 {
     (void)state;
@@ -534,8 +534,8 @@ static bool ended(int fd)
     return recv(fd, &b, 1, MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
-/* Callers that are let in stay when others come. Of silent callers the oldest go, first those of
- * the address that has its share. */
+/* Admitted callers stay when others come. Of silent callers the oldest are closed first, those of
+ * an address that has used up its share of places before all others. */
 static void test_strangers(void **state)
 {
     (void)state;
@@ -586,7 +586,7 @@ static void test_strangers(void **state)
     assert_int_equal(s.n_close, s.n_open);
 }
 
-/* With keys a caller that says nothing is not taken: of one that goes again nothing is told. */
+/* With keys a caller that disconnects before it has sent a byte causes no event. */
 static void test_unheard(void **state)
 {
     (void)state;
@@ -621,7 +621,7 @@ static int begin_tls(struct hsp_tls_ctx *x, const char *name)
     return fd;
 }
 
-/* Whether the other end has closed @fd, behind all that it sent. */
+/* Returns true if the peer has closed @fd after all that it sent. */
 static bool closed(int fd)
 {
     char b[4096];
@@ -637,8 +637,8 @@ static bool answered(int fd)
     return recv(fd, &b, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
 }
 
-/* A caller with a key is not thrown out in the middle of its handshake: the next one is sent away.
- * Callers that have only said something are thrown out. */
+/* A caller that has proved a key is not closed during its handshake: the next caller is sent away.
+ * Callers that have only sent bytes are closed. */
 static void test_begun_handshakes(void **state)
 {
     (void)state;
@@ -677,8 +677,8 @@ static void test_begun_handshakes(void **state)
     shell_close(&s);
 }
 
-/* A crowd that says nothing more than a byte, much larger than its places: a caller that speaks is
- * heard, by TCP with a key, and on the socket. */
+/* Many more callers than places send a byte at most. A caller that sends a frame is served, by TCP
+ * with a key and on the socket. */
 static void test_crowd(void **state)
 {
     (void)state;
@@ -714,8 +714,8 @@ static void test_crowd(void **state)
     free(dir);
 }
 
-/* No descriptor is left for a newcomer: a stranger gives its own up; where there is none, callers
- * are sent away. libuv asks for callers until none is waiting, so each must go. */
+/* Without a free descriptor a stranger is closed for a newcomer; without a stranger newcomers are
+ * closed. libuv accepts until no caller waits, so each newcomer must be closed. */
 static void test_no_descriptors(void **state)
 {
     (void)state;
@@ -745,7 +745,7 @@ static void test_no_descriptors(void **state)
     for (int i = 0; i < N; i++) {
         connect_raw(fd[i], s.port);
     }
-    /* The last one too: the kernel says so before it looks whether anybody waits. */
+    /* The last one too: the kernel reports EMFILE before it looks whether a caller waits. */
     RUN_UNTIL(&s, s.n_open == N && s.n_close == N);
     assert_err(&s.why, HSP_EIO, "a descriptor was needed: Too many open files");
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);

@@ -16,7 +16,8 @@ static struct hsp_source ip(const char *s)
     return hsp_source_of_ip((const struct sockaddr *)&a6);
 }
 
-/* Whether both count as one source: with one stranger there and one place for each, it must go. */
+/* Returns true if @a and @b count as one source. A stranger from @a has the only place of a source;
+ * so a newcomer from the same source takes the place of that stranger. */
 static bool one(struct hsp_source a, struct hsp_source b)
 {
     const struct hsp_stranger s = {.from = a};
@@ -48,7 +49,8 @@ static void sources(void **state)
     assert_int_equal(hsp_source_number(&all[6]), 0);
 }
 
-/* Callers come one after the other and take the places that they are given. */
+/* Models the places of a server. Callers come one after the other and take the places that they
+ * get. */
 struct yard {
     struct hsp_stranger s[64];
     uint32_t n, places;
@@ -58,7 +60,8 @@ struct yard {
 
 #define SENT_AWAY UINT64_MAX
 
-/* Returns the number of the caller that had to go (in the order of coming, from 1), 0: none. */
+/* Lets a caller come from @from. Returns the number of the caller that lost its place, counted from
+ * 1 in the order of coming; 0 if no caller lost its place. */
 static uint64_t come(struct yard *y, struct hsp_source from)
 {
     uint32_t i = hsp_strangers_victim(y->s, y->n, y->places, &from, y->now - y->kept);
@@ -99,7 +102,8 @@ static void many_sources_share_all(void **state)
     assert_int_equal(y.n, 32);
 }
 
-/* A caller that has proved a key stays, as long as there is one that has not. */
+/* A caller that has proved a key stays as long as there is another caller that has not proved a
+ * key. */
 static void a_key_is_a_merit(void **state)
 {
     (void)state;
@@ -120,9 +124,9 @@ static void a_key_is_a_merit(void **state)
     assert_int_equal(come(&y, ip("10.0.0.9")), 7); /* the number 1 gave its place to 7 */
 }
 
-/* A caller that has proved a key stays until the proof is 500 ms old, and newer callers are sent
- * away, also where the places of all sources are taken. The oldest proof goes first, not the oldest
- * caller. */
+/* A caller that has proved a key stays until the proof is 500 ms old. Until that time newer callers
+ * are sent away, also if the places of all sources are taken. After that the caller with the oldest
+ * proof is closed first, not the oldest caller. */
 static void a_new_proof_keeps_the_place(void **state)
 {
     (void)state;
@@ -131,7 +135,8 @@ static void a_new_proof_keeps_the_place(void **state)
     for (uint32_t i = 1; i <= 4; i++) {
         assert_int_equal(come(&y, a), 0);
     }
-    assert_int_equal(come(&y, a), 1); /* nobody has proved a key: the place is its own no more */
+    /* no caller has proved a key, so the caller can lose its place */
+    assert_int_equal(come(&y, a), 1);
     for (uint32_t i = 0; i < 4; i++) {
         y.s[i].proved_ms = i == 2 ? 1000 : 1001;
     }

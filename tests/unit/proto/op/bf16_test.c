@@ -1,4 +1,5 @@
-/* Tests bf16 against its definition: the nearest of all 65536 numbers, ties to the even one. */
+/* Tests bf16 against its definition: a number becomes the nearest of all 65,536 bf16 numbers, and
+ * the even one of two equally near. */
 #include "proto/op/bf16.h"
 
 #include <math.h>
@@ -28,8 +29,9 @@ static void every_number_is_itself(void **state)
     }
 }
 
-/* Neighbours of @x: the largest bf16 not above it, and the next. Magnitudes only; beyond the
- * largest finite number stands 2^128. */
+/* Compares the rounding of the fp32 number @bits with its two bf16 neighbours: the largest bf16
+ * number not above it, and the next one. @bits is not negative; the neighbour after the largest
+ * finite number is 2^128. */
 static void expect_nearest(uint32_t bits)
 {
     double x = (double)float_of(bits), lo = (double)hsp_bf16_float((uint16_t)(bits >> 16));

@@ -136,7 +136,7 @@ struct piece {
     int64_t lo[HSP_MAX_AXES], hi[HSP_MAX_AXES];
 };
 
-/* Index in the whole operand of element @i of its part. */
+/* Returns the index in the whole operand that element @i of its part has. */
 static int64_t whole_index(const struct whole *w, int k, const struct piece *p, int64_t i)
 {
     const struct hsp_operand_use *u = use_of(&w->ax, k);
@@ -152,7 +152,7 @@ static int64_t whole_index(const struct whole *w, int k, const struct piece *p, 
 }
 
 /* Runs the op on one piece of @w and adds its outputs to @sum: on free axes the pieces fall side by
- * side, on the others they add up, and both are += into zeros. */
+ * side, on the others they add up, and the caller has set @sum to zeros. */
 static void run_piece(const struct whole *w, const struct piece *p, struct whole *sum)
 {
     struct whole *part = calloc(1, sizeof *part);
@@ -258,7 +258,9 @@ static void pieces_make_the_whole(void **state)
     }
 }
 
-/* f(x1, y) + f(x2, y) == f(x1 + x2, y) for the inputs of @mask? Largest difference. */
+/* Splits the inputs of @mask into two addends each, and compares f(x1, y) + f(x2, y) with f(x1 +
+ * x2, y). Returns the largest difference, which is small when @op is linear in these inputs
+ * together. */
 static double additivity(enum hsp_op op, uint32_t mask)
 {
     struct whole *w = new_whole(op, 2);
@@ -293,8 +295,9 @@ static double additivity(enum hsp_op op, uint32_t mask)
     return worst;
 }
 
-/* Linear too, but not offered by the catalogue: parameters and updates are never partial, and of
- * broadcast's second input only the shape counts. */
+/* Returns true for sets of inputs in which an op is linear though the catalogue of ops does not
+ * list them. Parameters and the inputs of an update are never partial sums. Of broadcast's second
+ * input only the shape counts. */
 static bool not_offered(enum hsp_op op, uint32_t mask)
 {
     return (op == HSP_OP_LAYERNORM_DX && mask == 4) || (op == HSP_OP_RMSNORM_DX && mask == 4) ||
@@ -302,7 +305,8 @@ static bool not_offered(enum hsp_op op, uint32_t mask)
            (op == HSP_OP_SGDM && mask == 7) || (op == HSP_OP_BROADCAST && mask == 3);
 }
 
-/* Every linear set is linear, and no set of floating-point inputs is missing. */
+/* Every linear set of the catalogue is linear, and the catalogue lists every linear set of
+ * floating-point inputs. */
 static void linear_sets_are_exactly_these(void **state)
 {
     (void)state;

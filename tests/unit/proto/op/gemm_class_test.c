@@ -1,4 +1,4 @@
-/* Tests which products are of one shape class: by hand, and the rules for all. */
+/* Tests the shape classes of matrix products: examples by hand, and the rules for all products. */
 #include "proto/op/gemm_class.h"
 #include "tests/lib/testlib.h"
 
@@ -13,7 +13,7 @@ static void shapes_of_a_transformer(void **state)
         {1024, 3072, 768, HSP_GEMM_EVEN},  /* up */
         {1024, 768, 3072, HSP_GEMM_EVEN},  /* down */
         {8192, 768, 768, HSP_GEMM_EVEN},   /* more tokens are more of the same */
-        {1024, 50257, 768, HSP_GEMM_EVEN}, /* its head is as even as its tokens are few */
+        {1024, 50257, 768, HSP_GEMM_EVEN}, /* its head, on few tokens */
         {8192, 50257, 768, HSP_GEMM_WIDE}, /* of many tokens it writes */
         {1024, 768, 50257, HSP_GEMM_LONG}, /* and back */
         {50257, 768, 8192, HSP_GEMM_EVEN}, /* gradients of weights: the head's, */
@@ -53,8 +53,9 @@ static enum hsp_gemm_class class_of(enum hsp_op op, struct hsp_attrs at, const i
     return hsp_op_gemm_class(op, &ax, axis);
 }
 
-/* Forward, back and the gradient of one layer: outputs 8 times inputs, then the other way
- * around. */
+/* Classifies products by their extents m, n, k. A linear layer of 512 inputs and 8 times as many
+ * outputs is wide in its forward product; the products for the gradients of its input and its
+ * weight are even. */
 static void ops_are_of_their_shape(void **state)
 {
     (void)state;

@@ -76,7 +76,8 @@ static void file_round_trip(void **state)
     hsp_buf_fini(&again);
 }
 
-/* Two sums behind each other, in one bucket. */
+/* Makes programs of two ranks in which two consecutive all-reduces are in one bucket. Returns the
+ * Reshards of rank 0. */
 static struct hsp_reshard_bind *sums(struct fixture *f)
 {
     struct tiny_spec s = tiny_two;
@@ -90,8 +91,8 @@ static struct hsp_reshard_bind *sums(struct fixture *f)
     return f->file.programs[0].bind.reshard;
 }
 
-/* The train schedule of a program with its second compute entry in two parts: a micro-batch's
- * forward pass. Returns the first of them. */
+/* Copies the train schedule of a program and cuts its second compute entry, a forward pass of a
+ * micro-batch, in two parts. Returns the first part. */
 static struct hsp_sched_entry *parts(struct fixture *f, struct hsp_program *p)
 {
     struct hsp_sched *e = &p->bind.early;
@@ -160,7 +161,7 @@ static void buckets_round_trip(void **state)
     hsp_buf_fini(&text);
 }
 
-/* A binding without buckets has the bytes that programs before them read. */
+/* A binding without buckets is encoded as before buckets existed, so older programs can read it. */
 static void without_buckets_the_form_is_the_old_one(void **state)
 {
     struct fixture *f = *state;
@@ -297,7 +298,8 @@ static void checks_name_what_is_wrong(void **state)
     assert_int_equal(hsp_program_check(p, NULL), HSP_OK);
 }
 
-/* Two addends of rank 0's gradient made to a sum by rank 0 and handed to rank 1. */
+/* Breaks each rule of a bucket in turn. Bucket numbers ascend. Each Reshard of a bucket is one
+ * collective, with the kind, the reduction and the ranks of the bucket's first Reshard. */
 static void buckets_are_checked(void **state)
 {
     struct fixture *f = *state;
@@ -325,6 +327,8 @@ static void buckets_are_checked(void **state)
     assert_ok(hsp_program_check(&f->file.programs[0], &err), &err);
 }
 
+/* Rank 0 sums two addends of its own gradient and passes the sum to rank 1 (HSP_MOVE_REDUCE_SEND).
+ * Each cell names the rank that sums as root, and the receiver as peer. */
 static void a_sum_that_is_handed_on_is_checked(void **state)
 {
     struct fixture *f = *state;
@@ -363,8 +367,8 @@ static void a_sum_that_is_handed_on_is_checked(void **state)
     expect(f, "no part in");
 }
 
-/* Instruction 0 becomes a copy of its result to a new tensor in the host's memory. Returns its
- * number. */
+/* Replaces instruction 0 by a copy of its result to a new tensor in the host's memory. Returns the
+ * number of the new tensor. */
 static uint32_t add_host_copy(struct fixture *f)
 {
     struct hsp_program *p = &f->file.programs[0];
@@ -413,7 +417,8 @@ static void host_memory_round_trip(void **state)
     hsp_buf_fini(&text);
 }
 
-/* Host memory is only copied to and from, whole, and lies inside of the binding's bounds. */
+/* A tensor in host memory may only be the source or the target of a copy. The copy takes the whole
+ * tensor, and the tensor lies inside the host memory of the binding. */
 static void host_memory_is_checked(void **state)
 {
     struct fixture *f = *state;

@@ -12,7 +12,8 @@ static uint64_t draw(uint64_t what, uint64_t i)
     return hsp_test_rand("pack", what * 1000003 + i);
 }
 
-/* @n documents of 1 to @longest tokens, most of them short; some are pieces. */
+/* Makes @n documents of 1 to @longest tokens. Most are short, and some are pieces of a longer
+ * document. */
 static uint64_t *make_corpus(uint64_t seed, uint32_t n, uint32_t longest, struct hsp_corpus *ret)
 {
     uint64_t *start = calloc((size_t)n + 1, sizeof *start), at = 0;
@@ -65,7 +66,7 @@ static uint64_t check_sheet(const struct hsp_pack_order *o, const struct hsp_cor
     return pairs;
 }
 
-/* However a batch is divided among streams, each sample is in one sequence of one of them. */
+/* However a batch is divided among pipelines, each sample is in one sequence of one pipeline. */
 static void every_sample_is_in_one_sequence(void **state)
 {
     (void)state;
@@ -109,7 +110,9 @@ static void every_sample_is_in_one_sequence(void **state)
     (void)hsp_arena_free(arena);
 }
 
-/* 6 + 4, 5 + 5, 3 + 3 + 2 + 2, and not in the order they come. */
+/* Packs eight documents of 3, 5, 2, 6, 3, 4, 2 and 5 tokens into sequences of 10 tokens. Three full
+ * sequences suffice: 6 + 4, 5 + 5 and 3 + 3 + 2 + 2. Taking documents in their order would need
+ * more. */
 static void documents_fill_sequences(void **state)
 {
     (void)state;
@@ -138,7 +141,7 @@ static void documents_fill_sequences(void **state)
     (void)hsp_arena_free(arena);
 }
 
-/* Two equal streams get documents of equal cost, though few are long. */
+/* Two equal pipelines get documents of equal cost, though few documents are long. */
 static void streams_get_equal_work(void **state)
 {
     (void)state;
@@ -168,8 +171,8 @@ static void streams_get_equal_work(void **state)
     (void)hsp_arena_free(arena);
 }
 
-/* A pipeline gets micro-batches enough to be filled, a single stage as few as hold the
- * sequences. */
+/* A pipeline of several stages gets enough micro-batches to be filled. A single stage gets as few
+ * micro-batches as hold the sequences. */
 static void a_pipeline_is_filled(void **state)
 {
     (void)state;

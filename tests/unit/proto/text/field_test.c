@@ -159,7 +159,8 @@ static void every_error_has_its_place(void **state)
     }
 }
 
-/* The line of the innermost map that the file has: where the key can be added. */
+/* The line of an error about a missing key is that of the innermost map that the file has, where
+ * the key can be added. */
 static void a_missing_key_is_told_at_its_map(void **state)
 {
     static const struct hsp_cfg_field inner[] = {

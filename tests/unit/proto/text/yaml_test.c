@@ -147,7 +147,8 @@ static void limits_are_enforced(void **state)
     hsp_buf_fini(&b);
 }
 
-/* Every cap either parses or says "out of memory"; nothing in between, and no leak (ASan). */
+/* Parses a text with every memory limit. Each time the parser succeeds or reports "out of memory",
+ * and leaks nothing (ASan). */
 static void memory_may_run_out_anywhere(void **state)
 {
     (void)state;
@@ -388,7 +389,7 @@ static void dumped_trees_parse_to_equal_trees(void **state)
     assert_false(hsp_yaml_equal(parse(state, "[a]"), parse(state, "[a, a]")));
 }
 
-/* On any bytes the parser ends with a status. */
+/* The parser ends with a status on any bytes. */
 static void random_bytes_never_crash(void **state)
 {
     (void)state;

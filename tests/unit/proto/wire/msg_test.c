@@ -130,7 +130,7 @@ static void round_trip(void **state)
     hsp_arena_free(a);
 }
 
-/* Any change of any byte gives a message or a protocol error; never anything else. */
+/* After any change of any byte the decoder returns a message or a protocol error. */
 static void damaged(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void said(uint8_t version, uint16_t type, const char *body, const char *r
     hsp_arena_free(a);
 }
 
-/* A newer sender may know more fields of an object; all else is as strict as ever. */
+/* An object of a newer sender may have unknown fields. All other rules stay strict. */
 static void newer_senders(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void newer_senders(void **state)
     hsp_buf_fini(&b);
 }
 
-/* A field that a version has added is missing in messages of older ones, and only there. */
+/* A field that a protocol version has added may be missing in messages of older versions only. */
 static void older_senders(void **state)
 {
     (void)state;
@@ -455,7 +455,7 @@ static void text_of_any_character(void **state)
     hsp_buf_fini(&b);
 }
 
-/* The message of an error that quotes a long path, cut wherever it may be. */
+/* Decodes the message of an error that quotes a long path, truncated at every byte. */
 static void a_cut_reason_arrives(void **state)
 {
     (void)state;

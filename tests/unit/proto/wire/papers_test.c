@@ -1,4 +1,5 @@
-/* Tests papers of a job: read(write(x)) == x; a damaged or cut one is refused. */
+/* Tests the papers of a job (the records from which a coordinator takes over a job): read(write(x))
+ * == x, and damaged or truncated papers are refused. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>
@@ -64,7 +65,7 @@ static void papers_read_back(void **state)
     hsp_buf_fini(&c);
 }
 
-/* Agents have papers of before the short form on their disks. */
+/* Agents still have papers on disk that were written before the compressed form existed. */
 static void papers_of_the_older_form_are_read(void **state)
 {
     (void)state;
@@ -89,7 +90,8 @@ static void papers_of_the_older_form_are_read(void **state)
     hsp_buf_fini(&c);
 }
 
-/* An agent of an older program keeps a readable row, with a key like any other. */
+/* Papers have the form that agents of older programs check and store. The compressed rows are the
+ * value of a single row with the key "lz", which is a row like any other to such an agent. */
 static void papers_are_of_the_form_that_older_agents_keep(void **state)
 {
     (void)state;
@@ -117,7 +119,8 @@ static void papers_are_of_the_form_that_older_agents_keep(void **state)
     hsp_buf_fini(&b);
 }
 
-/* As hspmdd has them for a thousand nodes of a job whose streams are alike. */
+/* Writes the rows that hspmdd has for a job of 1,000 nodes with similar pipelines: one row for each
+ * node, and a large plan. */
 static void a_large_job_has_small_papers(void **state)
 {
     (void)state;

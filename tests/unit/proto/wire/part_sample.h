@@ -1,4 +1,4 @@
-/* Makes a part of a trace that has some of everything; lives for ever. */
+/* Makes a part of a trace that has at least one item of each kind. The part is never freed. */
 #ifndef HSP_PART_SAMPLE_H
 #define HSP_PART_SAMPLE_H
 #include "proto/wire/trace_part.h"

@@ -51,7 +51,7 @@ static void hello_says_all(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Each reason to leave a coordinator is told by its own words. */
+/* The log names each reason to leave a coordinator in words of its own. */
 static void an_incomplete_welcome_is_refused(void **state)
 {
     (void)state;
@@ -127,7 +127,8 @@ static void another_address(void **state)
     hsp_agent_free(w.a);
 }
 
-/* A coordinator that cannot be reached for hours does not fill the log, at either address. */
+/* A coordinator that cannot be reached for hours does not fill the log, whichever of the two
+ * addresses fails. */
 static void the_same_refusal_is_told_once_a_minute(void **state)
 {
     (void)state;
@@ -248,7 +249,8 @@ static void an_older_hspmdd_hears_what_it_knows(void **state)
     assert_int_equal(told_fact(14), HSP_FACT_OTHER);
 }
 
-/* Refused, as another has its name: it tries again, but ever more rarely. */
+/* hspmdd refuses the agent since another agent has its name. The agent tries again, with growing
+ * pauses. */
 static void refused(void **state)
 {
     (void)state;
@@ -520,8 +522,8 @@ static void measures_a_bad_link(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Orders pass to the shell, answers to hspmdd; without the connection that asked there is no
- * check. */
+/* The agent passes orders of a check to the shell, and answers to hspmdd. When the connection that
+ * ordered a check has ended, the check ends too. */
 static void checks_end_with_the_connection(void **state)
 {
     (void)state;
@@ -551,7 +553,7 @@ static void checks_end_with_the_connection(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Which listeners are reached is the shell's to find out. */
+/* The agent passes the question which listeners can be reached to the shell. */
 static void reach_is_asked_and_answered(void **state)
 {
     (void)state;
@@ -605,7 +607,8 @@ static void checkpoints_are_asked_for_and_listed(void **state)
     hsp_agent_free(w.a);
 }
 
-/* hspmdd asks at once, and answers HELLO when the store has it: the question may come first. */
+/* hspmdd sends its questions at once, but sends WELCOME only when its store has written the HELLO.
+ * So an agent must answer a question that arrives before WELCOME. */
 static void a_question_before_the_welcome_is_answered(void **state)
 {
     (void)state;

@@ -87,7 +87,8 @@ static void seal_waits(void **state)
     hsp_agent_free(w.a);
 }
 
-/* hspmdd has said that the executors have much to seal. */
+/* The SEAL of hspmdd says that sealing takes longer, since the executors have much state to
+ * seal. */
 static void seal_takes_longer(void **state)
 {
     (void)state;
@@ -137,7 +138,7 @@ static void stop_and_release(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Device 0 works for job 4, and keeps state of job 9, which failed there before. */
+/* Device 0 runs job 4. It still has state of job 9, which failed on this device earlier. */
 static void a_release_of_another_job_answers_no_stop(void **state)
 {
     (void)state;
@@ -167,7 +168,8 @@ static void a_release_of_another_job_answers_no_stop(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Both executors beat. True: one of them is killed meanwhile. */
+/* Lets @ms pass while both executors send heartbeats. Returns true if the agent kills one of them
+ * meanwhile. */
 static bool is_killed_within(struct aw_world *w, uint64_t ms)
 {
     bool killed = false;
@@ -182,7 +184,7 @@ static bool is_killed_within(struct aw_world *w, uint64_t ms)
     return killed;
 }
 
-/* An executor that beats, but does not obey, holds its device no longer than obey_ms. */
+/* The agent kills an executor that sends heartbeats but does not obey an order for obey_ms. */
 static void who_does_not_obey_is_killed(void **state)
 {
     (void)state;
@@ -217,7 +219,8 @@ static void who_does_not_obey_is_killed(void **state)
     }
 }
 
-/* A DROP that is said again gives no more time: neither the same one, nor one of another job. */
+/* A second DROP, of the same job or of another job, does not extend the time that an executor has
+ * to obey the first. */
 static void a_second_drop_gives_no_time(void **state)
 {
     (void)state;
@@ -235,7 +238,7 @@ static void a_second_drop_gives_no_time(void **state)
     }
 }
 
-/* An executor that has obeyed the first of two has its time for the second. */
+/* An executor that has obeyed the first of two orders has the whole time for the second order. */
 static void each_drop_that_is_obeyed_gives_time(void **state)
 {
     (void)state;
@@ -254,8 +257,9 @@ static void each_drop_that_is_obeyed_gives_time(void **state)
     hsp_agent_free(w.a);
 }
 
-/* hspmdd waits two of its bounds of silence for SEALED. An executor has less time, also where those
- * are short; and the other orders have more where they are long. */
+/* hspmdd waits for SEALED for twice dead_ms, the time after which silence counts as death. An
+ * executor gets less time for SEAL, also if dead_ms is short. It gets more time for other orders if
+ * dead_ms is long. */
 static void bounds_follow_the_one_of_silence(void **state)
 {
     (void)state;
@@ -295,7 +299,8 @@ static void bounds_follow_the_one_of_silence(void **state)
     }
 }
 
-/* The memory of an attempt that broke goes with its DROP, though the device counts as idle. */
+/* After a broken attempt the device counts as idle, but the agent still passes the DROP of that
+ * attempt on, since DROP frees its memory. */
 static void who_has_lost_a_peer_is_told_to_drop(void **state)
 {
     (void)state;
@@ -319,8 +324,8 @@ static void who_has_lost_a_peer_is_told_to_drop(void **state)
     hsp_agent_free(w.a);
 }
 
-/* A message that ends an attempt by itself may come between a STOP and its answer: the answer is
- * passed on all the same. */
+/* PEER_LOST, which ends an attempt, may come between a STOP and its answer. The agent passes the
+ * answer on all the same. */
 static void a_stop_is_answered_behind_a_lost_peer(void **state)
 {
     (void)state;
@@ -342,10 +347,8 @@ static void a_stop_is_answered_behind_a_lost_peer(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Epochs are numbered per job: later messages of the executor on the job before are not of this
- * one. */
-/* Damage is told once, under the device that found it; without a connection, when there is
- * one. */
+/* The agent reports damage once, under the device that found it. Without a connection it reports
+ * when the next connection is up. */
 static void damage_is_told(void **state)
 {
     (void)state;
@@ -385,7 +388,9 @@ static void damage_is_told(void **state)
     hsp_agent_free(w.a);
 }
 
-/* hspmdd may have died before it could store it. Which memory is bad, it does not say. */
+/* The agent reports a version that was given up after each WELCOME, since hspmdd may have died
+ * before it could store the report. The report does not say which memory is bad, so no device gets
+ * a health event. */
 static void a_version_given_up_is_told_after_each_welcome(void **state)
 {
     (void)state;
@@ -417,7 +422,7 @@ static void a_version_given_up_is_told_after_each_welcome(void **state)
     hsp_agent_free(w.a);
 }
 
-/* The second time that state went bad under a device while its job ran, it gets no more work. */
+/* A device gets no more work after its state was damaged for the second time while a job ran. */
 static void a_device_whose_state_goes_bad_is_cordoned(void **state)
 {
     (void)state;
@@ -444,7 +449,7 @@ static void a_device_whose_state_goes_bad_is_cordoned(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Damage that the agent itself has found before it began. */
+/* The agent reports damage that it found itself before it began. */
 static void damage_found_at_the_start_is_told(void **state)
 {
     (void)state;
@@ -463,6 +468,8 @@ static void damage_found_at_the_start_is_told(void **state)
     hsp_agent_free(w.a);
 }
 
+/* Epochs are numbered per job: a late message of the executor on the job before does not count for
+ * the same epoch of this job. */
 static void jobs_do_not_mix(void **state)
 {
     (void)state;
@@ -479,7 +486,7 @@ static void jobs_do_not_mix(void **state)
     hsp_agent_free(w.a);
 }
 
-/* A line of the log that is more urgent than @severity, as syslog counts. */
+/* Returns a line of the log that is more urgent than @severity (a smaller number, as in syslog). */
 static const char *log_above(const struct aw_world *w, int severity)
 {
     for (uint32_t i = 0; i < w->acts.n; i++) {
@@ -545,8 +552,8 @@ static void leaves(void **state)
     hsp_agent_free(w.a);
 }
 
-/* hspmdd went first: a node that has nothing to hand over waits for it no longer than a death
- * takes. */
+/* hspmdd ended before the node could leave. A node without state to hand over waits for hspmdd for
+ * dead_ms only. */
 static void leaves_alone(void **state)
 {
     (void)state;
@@ -624,7 +631,8 @@ static struct hsp_msg any_msg(uint64_t *k, uint16_t type, struct hsp_m_devref of
     return m;
 }
 
-/* Anything at any time: the invariants hold (the shell keeps its own contract). */
+/* Sends random messages and events at any time: the invariants of the machine hold. The shell keeps
+ * its contract. */
 static void anything(void **state)
 {
     (void)state;

@@ -1,10 +1,11 @@
-/* Owners of the state that a node keeps, and coordinators that may have it deleted. */
+/* Tests which cluster owns the state that a node keeps, and which coordinators may have that state
+ * deleted. */
 #include "tests/unit/worker/agent/agent_world.h"
 #include "worker/agent/agent_impl.h"
 
 static const struct hsp_digest mine = {1, 1}, other = {2, 2};
 
-/* The node comes back to a coordinator of cluster @id after it has found @kept. */
+/* Reconnects the node to a coordinator of cluster @id, after a scan has found @kept. */
 static void meet(struct aw_world *w, const struct hsp_m_kept *kept, uint32_t n,
                  struct hsp_digest id, uint64_t generation)
 {
@@ -33,7 +34,8 @@ static void meet(struct aw_world *w, const struct hsp_m_kept *kept, uint32_t n,
     assert_int_equal(hsp_agent_link_state(w->a), HSP_LINK_UP);
 }
 
-/* True: it obeys. Else it hangs up, so that its next hello says why. */
+/* Sends the order @type. Returns true if the agent obeys. An agent that does not obey closes the
+ * connection, and its next HELLO shows the reason. */
 static bool obeys(struct aw_world *w, uint16_t type, uint64_t known)
 {
     struct hsp_msg m = {.type = type, .epoch = type == HSP_MSG_STOP ? known : 0};
@@ -49,7 +51,8 @@ static bool obeys(struct aw_world *w, uint16_t type, uint64_t known)
     return deletes;
 }
 
-/* More jobs than a HELLO may name: pieces of those that are not listed are not offered. */
+/* The node keeps state of more jobs than a HELLO may name. The HELLO offers no pieces of the jobs
+ * that it does not list. */
 static void no_more_jobs_than_a_hello_names(void **state)
 {
     (void)state;
@@ -81,7 +84,8 @@ static void no_more_jobs_than_a_hello_names(void **state)
     (void)hsp_agent_free(w.a);
 }
 
-/* More pieces than a message may name: the oldest are not told of, and the log says so. */
+/* The node keeps more pieces than a message may name. The message omits the oldest pieces, and the
+ * log says so. */
 static void no_more_pieces_than_a_message_names(void **state)
 {
     (void)state;
@@ -146,7 +150,8 @@ static void who_may_have_it_deleted(void **state)
     }
 }
 
-/* Job 4 is not among the jobs that were found. The agent may delete it only if those were all. */
+/* Job 4 is not among the jobs that the scan has listed. The agent may delete job 4 only if the list
+ * has all jobs. */
 static void a_job_that_no_scan_lists(void **state)
 {
     (void)state;
@@ -178,7 +183,8 @@ static void prepare(struct aw_world *w, uint64_t epoch, struct hsp_digest id)
                .u.prepare = {.job = 4, .cluster = id, .n_ranks = 1, .n_peers = 1, .plan = 7}});
 }
 
-/* A prepared epoch is kept from then on, though nothing of it is in the folder yet. */
+/* From PREPARE on the agent counts an epoch as state that it keeps, though the folder holds no file
+ * of that epoch yet. So the agent refuses older epochs, and jobs of another cluster. */
 static void what_is_prepared_is_kept(void **state)
 {
     (void)state;
@@ -202,8 +208,8 @@ static void what_is_prepared_is_kept(void **state)
     hsp_agent_free(w.a);
 }
 
-/* A node that is no member tells nothing, and says hello as it was when its own coordinator is
- * back. */
+/* A parked node reports nothing of its jobs to the other coordinator. When its own coordinator is
+ * back, its HELLO names the cluster, generation and incarnation that it had before. */
 static void a_parked_node(void **state)
 {
     (void)state;
@@ -260,7 +266,7 @@ static void a_parked_node(void **state)
     hsp_agent_free(w.a);
 }
 
-/* A job that was adopted is the new cluster's, and the file beside its state says so. */
+/* hspmdd sends the papers of job 4, which cluster @from may have owned before cluster @id. */
 static void keep_papers(struct aw_world *w, uint64_t epoch, struct hsp_digest id,
                         struct hsp_digest from)
 {
@@ -279,6 +285,8 @@ static void keep_papers(struct aw_world *w, uint64_t epoch, struct hsp_digest id
                                            .reason = ""}});
 }
 
+/* The agent keeps the papers that come with an epoch. When another coordinator has adopted the job,
+ * the job belongs to the cluster of that coordinator, and the papers beside the state say so. */
 static void papers_come_with_an_epoch(void **state)
 {
     (void)state;
@@ -304,7 +312,8 @@ static void papers_come_with_an_epoch(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Papers of an epoch that was only prepared go with it, but not those of the next one. */
+/* When an epoch that was only prepared is dropped, the agent deletes the papers of that epoch.
+ * Papers of the next epoch, which have come meanwhile, stay. */
 static void papers_of_a_dropped_epoch(void **state)
 {
     (void)state;
@@ -328,7 +337,8 @@ static void papers_of_a_dropped_epoch(void **state)
     }
 }
 
-/* Jobs of which the last step has papers deleted, as a sum of powers of two. */
+/* Returns the jobs whose papers the last step of the machine has deleted, as a sum of powers of
+ * two. */
 static uint32_t jobs_tidied(const struct aw_world *w)
 {
     uint32_t jobs = 0;
@@ -339,8 +349,8 @@ static uint32_t jobs_tidied(const struct aw_world *w)
     return jobs;
 }
 
-/* The second job comes before the executor has dropped the first. The executor answers both, or
- * ends before that. */
+/* hspmdd drops job 4 and prepares and drops job 5, before the executor has answered the first DROP.
+ * The executor answers both, or ends before it answers. */
 static void papers_of_two_dropped_jobs(void **state)
 {
     (void)state;
@@ -380,7 +390,8 @@ static void order(struct aw_world *w, uint16_t type, uint32_t device)
     assert_null(aw_find(w, HSP_AACT_DROP_PAPERS));
 }
 
-/* True: @answer of @device is told, and papers go. */
+/* The executor of @device sends @answer, which must reach hspmdd. Returns true if the agent deletes
+ * the papers. */
 static bool papers_go_with(struct aw_world *w, uint16_t answer, uint32_t device)
 {
     aw_from_exec(w, device, (struct hsp_msg){.type = answer, .epoch = 3, .u.devref = {4, device}});
@@ -390,9 +401,9 @@ static bool papers_go_with(struct aw_world *w, uint16_t answer, uint32_t device)
     return x != NULL;
 }
 
-/* Papers that came before an order may be written when an executor has deleted all else. They go
- * behind the last answer of the node, in the order in which the shell writes, unless newer ones
- * have come. */
+/* The shell may still write papers that came before an order when an executor has already deleted
+ * the state. So the agent deletes the papers with the last answer of the node, and the shell
+ * performs writes and deletions in order. Papers of a newer epoch stay. */
 static void papers_go_when_all_have_obeyed(void **state)
 {
     (void)state;
@@ -418,7 +429,7 @@ static void papers_go_when_all_have_obeyed(void **state)
     }
 }
 
-/* The executor is gone before it has obeyed: the agent deletes segments, then papers. */
+/* The executor dies before it has obeyed. The agent deletes the segments, then the papers. */
 static void papers_go_when_the_executor_has_died(void **state)
 {
     (void)state;
@@ -438,7 +449,8 @@ static void papers_go_when_the_executor_has_died(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Any coordinator is answered: its words on a job are those it has been told. */
+/* The agent sends the papers of a job to any coordinator that asks, also when the node is parked
+ * there. */
 static void papers_are_told(void **state)
 {
     (void)state;
@@ -480,7 +492,8 @@ static void papers_are_told(void **state)
     hsp_agent_free(w.a);
 }
 
-/* Another generation begins while the node is a member: it obeys that from here on. */
+/* hspmdd begins another generation while the node is a member. From then on the node obeys that
+ * generation. */
 static void a_generation_begins(void **state)
 {
     (void)state;
@@ -515,8 +528,8 @@ static void a_generation_begins(void **state)
     hsp_agent_free(w.a);
 }
 
-/* An administrator has the state of a parked node deleted: of the job that was named, of that
- * cluster. */
+/* An administrator deletes state of a parked node: only the state of the named job of the named
+ * cluster goes. */
 static void what_is_discarded(void **state)
 {
     (void)state;
@@ -549,7 +562,7 @@ static void what_is_discarded(void **state)
     hsp_agent_free(w.a);
 }
 
-/* The connection ends while executors still stop the discarded jobs: the agent calls again. */
+/* The connection ends while executors still stop the discarded jobs. The agent connects again. */
 static void the_connection_ends_while_it_discards(void **state)
 {
     (void)state;

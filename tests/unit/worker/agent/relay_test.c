@@ -1,5 +1,5 @@
-/* Tests that ended epochs leave nothing on a device, and that an agent tells the messages it holds
- * back. */
+/* Tests that ended epochs leave nothing on a device, and that an agent delivers the messages that
+ * it held back. */
 #include "tests/unit/worker/agent/agent_world.h"
 
 /* Job 4 runs on device 0 in the layout 1. */
@@ -10,7 +10,8 @@ static void running(struct aw_world *w, uint64_t epoch)
     aw_run_job(w, 0, 4, epoch);
 }
 
-/* A PREPARE that nobody answers costs hspmdd the whole of prepare_timeout, again and again. */
+/* The agent refuses a PREPARE of an epoch that is older than the running or the prepared one.
+ * Without an answer hspmdd would wait for the whole prepare_timeout, again and again. */
 static void an_epoch_of_the_past_is_refused(void **state)
 {
     (void)state;
@@ -33,7 +34,8 @@ static void an_epoch_of_the_past_is_refused(void **state)
     hsp_agent_free(w.a);
 }
 
-/* The device has told that the job is not there any more, so hspmdd wants no answer. */
+/* Device 0 has reported that it no longer runs job 5. So an order for the job is dropped with a
+ * line in the log, and hspmdd needs no answer. */
 static void an_order_for_a_job_that_is_not_there_is_dropped_aloud(void **state)
 {
     (void)state;
@@ -57,7 +59,7 @@ static void keep_papers(struct aw_world *w, uint64_t epoch)
                                     .u.papers = {.job = 4, .what = HSP_PAPERS_KEEP, .reason = ""}});
 }
 
-/* hspmdd has @layouts below this one released, and the executor has obeyed. */
+/* hspmdd releases all layouts below @layouts, and the executor obeys. */
 static void released(struct aw_world *w, uint64_t layouts)
 {
     aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_RELEASE,
@@ -67,7 +69,8 @@ static void released(struct aw_world *w, uint64_t layouts)
     assert_non_null(aw_sent(w, HSP_AACT_SEND, HSP_MSG_RELEASED));
 }
 
-/* The executor ends an epoch of a layout that goes: the device is free, also for another job. */
+/* A RELEASE of the layout of the running epoch ends that epoch. The device is free then, also for
+ * another job. */
 static void a_release_of_its_layout_ends_the_work(void **state)
 {
     (void)state;
@@ -85,8 +88,8 @@ static void a_release_of_its_layout_ends_the_work(void **state)
     hsp_agent_free(w.a);
 }
 
-/* A prepared epoch in a layout that stays does not go with the running one of a layout that
- * goes. */
+/* A RELEASE ends the running epoch in a layout that is deleted. The prepared epoch in a layout that
+ * stays is not ended. */
 static void what_is_prepared_outlives_a_release(void **state)
 {
     (void)state;
@@ -106,8 +109,8 @@ static void what_is_prepared_outlives_a_release(void **state)
     hsp_agent_free(w.a);
 }
 
-/* An executor ends before it has obeyed DROP, or before DROP comes: its unsealed state goes when it
- * starts again, and the papers of that epoch behind it. */
+/* An executor dies before it has obeyed DROP, or before DROP comes. When it starts again its
+ * unsealed state is deleted, and after that the papers of the dropped epoch. */
 static void papers_of_an_epoch_go_though_its_executor_died(void **state)
 {
     (void)state;
@@ -141,8 +144,8 @@ static void papers_of_an_epoch_go_though_its_executor_died(void **state)
     }
 }
 
-/* hspmdd hears of the steps in their order, also of those that were done while it was away: its
- * document of a job has no gap at any moment. */
+/* The agent reports steps in order, also the steps that were done while hspmdd was away. So the
+ * record that hspmdd keeps of a job never has a gap. */
 static void steps_are_told_in_their_order(void **state)
 {
     (void)state;
@@ -181,7 +184,8 @@ static void steps_are_told_in_their_order(void **state)
     hsp_agent_free(w.a);
 }
 
-/* hspmdd is away and comes back; the number of steps that it is told again, all of @job. */
+/* Breaks the connection and restores it. Returns the number of steps that the agent reports again;
+ * all must be of @job. */
 static uint32_t steps_again(struct aw_world *w, uint32_t job)
 {
     uint32_t told = 0;
@@ -200,7 +204,7 @@ static uint32_t steps_again(struct aw_world *w, uint32_t job)
     return told;
 }
 
-/* A connection that begins: the actions are those of its HELLO. */
+/* Begins a new connection up to its HELLO. */
 static void say_hello(struct aw_world *w)
 {
     aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
@@ -224,7 +228,9 @@ static void answers(struct aw_world *w, uint64_t ms)
     aw_beats(w);
 }
 
-/* hspmdd may be killed before it has written a message, also twice. */
+/* hspmdd may be killed before it has written a message, even twice. So the agent reports the last
+ * steps of a stopped job again, until answers to later heartbeats show that hspmdd has written
+ * them. */
 static void steps_of_a_job_that_is_stopped_are_told_until_they_are_written(void **state)
 {
     (void)state;
@@ -251,8 +257,8 @@ static void steps_of_a_job_that_is_stopped_are_told_until_they_are_written(void 
     }
 }
 
-/* An hspmdd that has lost its store begins another cluster, or puts a backup back: the job 4 of
- * that may be another one. */
+/* An hspmdd that has lost its store begins another cluster, or restores a backup. Job 4 there may
+ * be another job, so the agent does not report the steps of the stopped job. */
 static void steps_of_a_job_that_is_stopped_are_no_business_of_another_cluster(void **state)
 {
     (void)state;
@@ -280,7 +286,7 @@ static void steps_of_a_job_that_is_stopped_are_no_business_of_another_cluster(vo
     }
 }
 
-/* A job that has ended long ago costs hspmdd nothing when it comes back. */
+/* The agent does not report the steps of a job that has ended long ago when hspmdd comes back. */
 static void steps_of_a_job_that_is_stopped_are_forgotten(void **state)
 {
     (void)state;
@@ -318,7 +324,8 @@ static void welcome(struct aw_world *w, uint32_t heartbeat_ms, uint32_t dead_ms)
                                                      .dead_ms = dead_ms}});
 }
 
-/* An hspmdd that has lost its store begins another cluster, whose job 4 has an epoch 9, too. */
+/* The agent forgets the checkpoint of a stopped job. An hspmdd that has lost its store begins
+ * another cluster, which may have an epoch 9 of another job 4. */
 static void a_checkpoint_of_a_job_that_is_stopped_is_forgotten(void **state)
 {
     (void)state;
@@ -342,7 +349,7 @@ static void a_checkpoint_of_a_job_that_is_stopped_is_forgotten(void **state)
     hsp_agent_free(w.a);
 }
 
-/* The heartbeat that executors were told by the last step; 0: none was. */
+/* Returns the heartbeat interval that the last step sent to @n executors; 0 if @n is 0. */
 static uint32_t told_beat(const struct aw_world *w, uint32_t n)
 {
     uint32_t told = 0, ms = 0;
@@ -357,8 +364,8 @@ static uint32_t told_beat(const struct aw_world *w, uint32_t n)
     return ms;
 }
 
-/* An executor beats each 500 ms by itself: with a failure_detection of 400 ms it would be
- * silent. */
+/* By default an executor sends a heartbeat every 500 ms. With a failure_detection of 400 ms it
+ * would count as silent, so the agent passes a shorter interval on. */
 static void executors_beat_as_often_as_hspmdd_wants(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Lists of checkpoints that hang: neither the agent nor its end waits for them. */
+/* Tests lists of checkpoints on a file system that hangs: neither the agent's loop nor its end
+ * waits for the lists. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -157,7 +158,8 @@ static int setup(void **state)
     return 0;
 }
 
-/* The end of the shell: the loop closes in any state of the lists. */
+/* Closes the lists of checkpoints, as the shell does at its end. The loop can be closed whether a
+ * list has not begun, hangs or has ended. */
 static void end(struct hsp_agent_shell *s)
 {
     hsp_agent_ckpts_close(s);
@@ -167,7 +169,8 @@ static void end(struct hsp_agent_shell *s)
     free(s);
 }
 
-/* The agent has its loop meanwhile; a question too many is answered at once. */
+/* Lists of checkpoints that hang do not block the agent's loop. A request beyond HSP_AGENT_LISTS is
+ * answered at once, with the reason that too many lists are under way. */
 static void lists_that_hang_hold_nobody_up(void **state)
 {
     struct hsp_agent_shell *s = *state;
@@ -199,7 +202,7 @@ static void lists_that_hang_hold_nobody_up(void **state)
     await_threads(threads_before);
 }
 
-/* Late threads come back when the agent has ended: to memory of their own. */
+/* Threads that end after the agent use only memory of their own. */
 static void the_end_waits_for_no_list(void **state)
 {
     struct hsp_agent_shell *s = *state;
@@ -213,7 +216,7 @@ static void the_end_waits_for_no_list(void **state)
     assert_int_equal(n_answers, 0);
 }
 
-/* In every order of an answer, the wake-up and the end. */
+/* Ends the shell in every order of an answer, the wake-up of the loop, and the end. */
 static void lists_end_while_the_shell_does(void **state)
 {
     struct hsp_agent_shell *s = *state;

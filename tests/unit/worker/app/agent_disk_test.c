@@ -117,7 +117,7 @@ static void scan(struct hsp_agent_shell *s)
     assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
 }
 
-/* The list of jobs has an end: that there are more of them is told. */
+/* The agent lists at most HSP_MSG_KEPT jobs, and reports that there are more. */
 static void more_jobs_than_are_listed(void **state)
 {
     struct hsp_agent_shell *s = *state;
@@ -204,8 +204,9 @@ static void spoil(const char *dir, uint32_t device, uint64_t plan, long at, int 
     assert_int_equal(fclose(f), 0);
 }
 
-/* The segment would stay for ever: nobody is told of it, so nobody says that it is not needed. So
- * would an unreadable one; one of another format may be another's. */
+/* An agent that begins deletes unsealed and unreadable segments. hspmdd is never told of such a
+ * segment, so hspmdd would never release it. A segment of another format stays, since a newer
+ * program may own it. */
 static void what_is_of_no_use_goes(void **state)
 {
     struct hsp_agent_shell *s = *state;
@@ -361,7 +362,7 @@ static void a_copy_is_not_taken_for_the_original(void **state)
     assert_true(n_holdings == 0 && n_kept == 0);
 }
 
-/* Names of files come in another order: job-10 before job-9. */
+/* Files are listed in another order than jobs: job-10 comes before job-9. */
 static void the_newest_pieces_come_first(void **state)
 {
     static const struct {

@@ -8,7 +8,7 @@
 
 #define MAX_BLOCKS 5
 
-/* Operands are kept in fp64, as many bits of them as the type has. */
+/* The suite stores operands as fp64 numbers, rounded to the precision of the type under test. */
 static const struct block_suite *suite;
 
 struct sizes {
@@ -51,7 +51,8 @@ static struct hsp_array array(const struct sizes *z, enum operand x, int64_t len
     return a;
 }
 
-/* Positions @lo .. @lo + @part's - 1 of @whole, or with @back the other way. */
+/* Copies positions @lo .. @lo + n - 1 of @whole to @part, whose length is n. With @back copies from
+ * @part to @whole. */
 static void copy_range(struct hsp_array *whole, struct hsp_array *part, int64_t lo, bool back)
 {
     size_t row = hsp_dtype_size(whole->dtype);
@@ -96,7 +97,8 @@ static void set(void *p, enum hsp_dtype t, int64_t i, double v)
     }
 }
 
-/* The same operand of the backend; @stat: lse, which is never narrow. */
+/* Returns the operand in memory of the backend. @stat: the operand is lse, which is never stored in
+ * a narrow type. */
 static struct hsp_array device_array(const struct hsp_array *a, bool stat, bool filled)
 {
     struct hsp_backend *b = suite->backend;
@@ -139,7 +141,7 @@ static void fetch(const struct hsp_array *d, const struct hsp_array *a)
     free(host);
 }
 
-/* Which operands of an op are lse, as bits. */
+/* Returns a bit for each operand of an op that is lse. */
 static unsigned stats_of(enum hsp_op op, bool outputs)
 {
     if (op == HSP_OP_ATTENTION_MERGE) {
@@ -194,7 +196,7 @@ static void backward(const struct sizes *z, const struct hsp_array *x, int64_t q
     run(z->packed ? HSP_OP_PACKED_ATTENTION_BWD : HSP_OP_ATTENTION_BWD, z, in, out, q0, k0);
 }
 
-/* Whole operands with random inputs, and the results of the whole ops. */
+/* Makes whole operands with random inputs, and computes the results of the whole ops. */
 static void make_whole(const struct sizes *z, struct hsp_array *x)
 {
     for (int i = 0; i < N_OPERANDS; i++) {
@@ -231,8 +233,8 @@ static void cut_at_random(const char *name, uint64_t seed, int64_t n, int64_t *c
     cut[MAX_BLOCKS] = n;
 }
 
-/* The queries q0 .. q1 - 1 against all blocks of keys, merged in random order: two of the pairs
- * become one until one is left. */
+/* Computes attention of the queries q0 .. q1 - 1 against each block of keys. The results are merged
+ * in random order: two results become one until one is left. */
 static void merge_blocks(const struct sizes *z, struct hsp_array *all, int64_t q0, int64_t q1,
                          const int64_t *key, uint64_t seed, struct hsp_array *ret_o,
                          struct hsp_array *ret_lse)
@@ -284,7 +286,8 @@ static void compare(const struct hsp_array *want, const struct hsp_array *got, c
     }
 }
 
-/* Gradients of one range of queries, block by block: dq adds up here, dk and dv in @sum. */
+/* Computes the gradients of one range of queries, block by block. dq is summed over the blocks
+ * here, dk and dv in @sum. */
 static void add_gradients(const struct sizes *z, struct hsp_array *all, int64_t q0, int64_t q1,
                           const int64_t *key, struct hsp_array *sum)
 {

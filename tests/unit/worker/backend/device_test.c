@@ -84,8 +84,8 @@ static void each_empty_dim_is_handled(void **state)
     op_suite_empty(&s);
 }
 
-/* Every width of head that has a kernel of its own, and some between; several tiles of queries and
- * keys, also keys that lie before and behind the queries. */
+/* Runs attention for each head width that has a kernel of its own, and for some widths between.
+ * Queries and keys take several tiles, and some keys lie before or after all queries. */
 static void heads_of_all_widths(void **state)
 {
     (void)state;
@@ -131,7 +131,8 @@ static void wait_for(struct hsp_backend *b, enum hsp_devq q)
 
 #define N ((int64_t)1 << 20)
 
-/* Host to device on one queue, doubled on another, back on a third: only await orders them. */
+/* Copies from host to device on one queue, doubles the numbers on another queue, and copies back on
+ * a third. Only await orders the three. */
 static void queues_wait_for_each_other(void **state)
 {
     (void)state;
@@ -164,7 +165,7 @@ static void queues_wait_for_each_other(void **state)
     b->release(b, HSP_MEM_DEVICE, y);
 }
 
-/* The same work again and again, by replay from some round on: each adds 1. */
+/* Repeats the same work, which adds 1. From some round on the device replays the recorded work. */
 static void what_is_replayed_is_done_each_time(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void hashes_are_those_of_the_definition(void **state)
     sums_suite(gpu);
 }
 
-/* More memory than there is: said, and the backend goes on. */
+/* The backend reports that it has less memory than asked for, and stays usable. */
 static void too_much_memory_is_refused(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Faults that the ghost finds, and calls that it lets pass. */
+/* Tests the faults that the mock device finds, and the calls that it accepts. */
 #include "tests/lib/ghost.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ static void finish(struct world *w, enum hsp_devq of)
     assert_ok(w->b->finish(w->b, of, mark(w, of), &w->err), &w->err);
 }
 
-/* The call was refused, and all later ones are until the ghost forgives. */
+/* The call was refused, and all later calls are refused until hsp_ghost_forgive. */
 static void refused(struct world *w, enum hsp_status st, const char *words)
 {
     struct hsp_err why;
@@ -103,7 +103,7 @@ static void missing_waits(void **state)
     end(&w);
 }
 
-/* A hash reads its operand, and gives the value of a CPU. */
+/* The op for hashes reads its operand, and gives the same value as on a CPU. */
 static void hashes(void **state)
 {
     (void)state;
@@ -155,8 +155,8 @@ static void *give_main(void *arg)
     return NULL;
 }
 
-/* One thread after the other: each is a new one, also with the pthread_t of another, and knows the
- * waits of those before it. */
+/* Starts one thread after the other. The mock device treats each as a new thread, even if it has
+ * the pthread_t of an earlier one, and knows that the waits of earlier threads precede it. */
 static void threads_that_follow_each_other(void **state)
 {
     (void)state;
@@ -192,8 +192,8 @@ static void *second_main(void *arg)
     return NULL;
 }
 
-/* A mark that one thread gave after it finished a ticket tells a waiter for the mark of that,
- * too. */
+/* A thread finishes a fence and then sets a mark. A second thread that waits for the mark thereby
+ * also waits for the fence. */
 static void marks_tell_what_their_giver_knew(void **state)
 {
     (void)state;
@@ -216,7 +216,8 @@ static void marks_tell_what_their_giver_knew(void **state)
     }
 }
 
-/* A call refused in the middle is not waited for when its memory is released. */
+/* The mock device refuses a call after it has noted some of the operands as in use. The refused
+ * call counts as finished: releasing the memory of an operand does not wait for the call. */
 static void refused_calls_are_over(void **state)
 {
     (void)state;
@@ -251,7 +252,7 @@ static void memory_of_the_host(void **state)
     finish(&w, A);
     assert_true(w.host[3] == 7);
 
-    /* the source of a copy changes before the copy: behind other work it is surely late */
+    /* the source of a copy changes before the copy, which is surely late after other work */
     struct hsp_ghost_opts slow = {.seed = 1, .max_delay_us = 20000};
     struct world s = begin(&slow);
     for (int k = 0; k < 40; k++) {

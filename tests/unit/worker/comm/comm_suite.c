@@ -15,7 +15,7 @@
 
 static const struct suite_transport *transport;
 
-/* A promise that this transport does not make. */
+/* Returns true if the transport under test does not give the guarantee @what of comm.h. */
 static bool lacks(unsigned what)
 {
     return (transport->lacks & what) != 0;
@@ -95,8 +95,8 @@ static double rounded(enum hsp_dtype t, double v)
                            : v;
 }
 
-/* Of full mantissa. A prime: no piece begins at the same value as another. Drawn once, for each
- * rank looks at the values of all. */
+/* Numbers with a full mantissa. Their count is a prime, so no two pieces begin at the same value.
+ * They are drawn once, since each rank compares with the values of all ranks. */
 #define N_DRAWN 65521u
 static double drawn[N_DRAWN];
 
@@ -107,7 +107,8 @@ static void draw(void)
     }
 }
 
-/* A value of rank r at index i; another order of summing shows. */
+/* Returns the value of rank r at index i, chosen so that another order of summing changes the
+ * sum. */
 static double value(enum hsp_dtype t, uint32_t r, size_t i)
 {
     return rounded(t, drawn[(i + 9973u * (size_t)r) % N_DRAWN] * (double)(1u << ((i + r) % 13)));
@@ -124,8 +125,8 @@ static void put(enum hsp_dtype t, void *buf, size_t i, double v)
     }
 }
 
-/* The sum over the group in ascending order, rounded as the type does (bf16: once, of a sum in
- * fp32); or the maximum. */
+/* Returns the maximum over the group, or the sum in ascending order, rounded to the type. For bf16
+ * the sum is taken in fp32 and rounded once. */
 static double sum_of(enum hsp_dtype t, enum hsp_reduce how, const struct hsp_group *g, size_t i)
 {
     double s = value(t, g->ranks[0], i);
@@ -154,7 +155,7 @@ static struct hsp_group whole(const struct world *w, uint32_t rank)
 
 /* ---- point to point ---- */
 
-/* Several messages in flight between a pair, received in another order of channels. */
+/* Sends several messages to a peer, which receives their channels in another order. */
 static void channels_rank(struct world *w, uint32_t rank)
 {
     enum { N_CH = 5, N_MSG = 4 };
@@ -198,7 +199,7 @@ static void test_channels(void **state)
     run_ranks(4, channels_rank, NULL);
 }
 
-/* Two big sends that cross: nobody may wait for the other to receive. */
+/* Two ranks send big messages to each other at once. Neither may wait for the other to receive. */
 static void crossing_rank(struct world *w, uint32_t rank)
 {
     size_t bytes = (SLOW ? 12u : 48u) << 20;
@@ -223,7 +224,7 @@ static void test_crossing_sends(void **state)
     run_ranks(2, crossing_rank, NULL);
 }
 
-/* Requests posted early, of several channels, waited for in another order. */
+/* Posts requests of several channels early, and waits for them in another order. */
 static void requests_rank(struct world *w, uint32_t rank)
 {
     enum { N = 20 };
@@ -261,8 +262,8 @@ static void test_requests(void **state)
 
 #define MANY_RUNS 3000
 
-/* The runs of message @k at one end: any shape of that many bytes, with gaps. Short runs and long
- * ones, many and few, also none. */
+/* Makes the runs of message @k at one end: a random shape of that many bytes, with gaps. There may
+ * be many or few runs, short or long ones, or none. */
 static struct hsp_runs shape(uint64_t k, bool sender)
 {
     static const size_t run[] = {1, 4, 416, 1664, 4096, 5000, 16384, 20000, 70000};
@@ -296,7 +297,7 @@ static struct hsp_runs sent_runs(uint64_t k)
     return r;
 }
 
-/* The message is where it belongs, and the gaps are as they were. */
+/* Checks that the message is in its runs, and that the gaps are unchanged. */
 static bool arrived(uint64_t k, const struct hsp_runs *r)
 {
     bool same = true;
@@ -309,8 +310,8 @@ static bool arrived(uint64_t k, const struct hsp_runs *r)
     return same;
 }
 
-/* Messages of random shapes, other ones at both ends, with receives that are there before and that
- * come after. */
+/* Sends messages of random shapes, with different shapes at the two ends. Some receives are posted
+ * before their message, others after it. */
 static void strided_rank(struct world *w, uint32_t rank)
 {
     enum { N = 24 };
@@ -353,7 +354,8 @@ static void test_strided(void **state)
     run_ranks(2, strided_rank, NULL);
 }
 
-/* Other runs of the same number match; another number does not. */
+/* A receive with other runs of the same number of bytes matches. A receive of another number of
+ * bytes does not. */
 static void strided_mismatch_rank(struct world *w, uint32_t rank)
 {
     struct hsp_comm *c = w->comm[rank];
@@ -487,7 +489,8 @@ static void test_all_reduce(void **state)
     }
 }
 
-/* Groups that are subsets, overlapping in one rank, with channels of their own. */
+/* Runs collectives in two subsets of the ranks, which overlap in one rank and have channels of
+ * their own. */
 static void subset_rank(struct world *w, uint32_t rank)
 {
     static const uint32_t even[] = {0, 2, 4}, low[] = {0, 1}, high[] = {3, 4};
@@ -515,7 +518,8 @@ static void test_subsets(void **state)
     run_ranks(5, subset_rank, NULL);
 }
 
-/* A NaN is the largest, on any rank: a fault shows. */
+/* The maximum of numbers with a NaN on any rank is NaN, so that a fault of one rank is seen by
+ * all. */
 static void nan_of(struct world *w, uint32_t rank, enum hsp_dtype t, size_t n, uint32_t bad)
 {
     struct hsp_group g = whole(w, rank);
@@ -607,7 +611,8 @@ static void test_uneven_pieces(void **state)
     run_ranks(8, uneven_rank, (void *)(uintptr_t)d);
 }
 
-/* A seeded mix of operations of random groups and sizes: the same list on all ranks. */
+/* Runs a mix of operations with random groups and sizes. All ranks draw the same list from the
+ * seed. */
 static void random_rank(struct world *w, uint32_t rank)
 {
     for (uint64_t k = 0; k < hsp_test_rounds(60); k++) {
@@ -636,7 +641,8 @@ static void test_random(void **state)
 
 /* ---- the end ---- */
 
-/* Rank 0 waits for a message that never comes; another thread aborts it. All get out. */
+/* Rank 0 waits for a message that never comes, and another thread aborts the wait. The operations
+ * of all ranks return. */
 static void *abort_main(void *p)
 {
     struct world *w = p;
@@ -693,7 +699,8 @@ static void test_abort(void **state)
     }
 }
 
-/* Messages of a rank that has closed are still received; more is HSP_EPEER. */
+/* Messages that a rank sent before close are still received. A receive of a further message returns
+ * HSP_EPEER. */
 static void test_close_delivers(void **state)
 {
     if (lacks(SUITE_LACKS_PARTING)) {

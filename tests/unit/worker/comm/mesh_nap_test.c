@@ -1,6 +1,6 @@
-/* Tests that a rank that shares memory with one peer and has a socket to another sleeps for both:
- * bytes on the socket in the moment its first sleep runs out are not overlooked. The kernel's sleep
- * is replaced by one that ends just then. */
+/* Tests the sleep of a rank that shares memory with one peer and has a socket to another. The rank
+ * must not overlook bytes that arrive on the socket in the moment in which its first sleep ends by
+ * timeout. The kernel's sleep is replaced by a function that ends in that moment. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
@@ -25,7 +25,8 @@ static bool changes(const atomic_uint *bell, unsigned from)
     return atomic_load(bell) != from;
 }
 
-/* FUTEX_WAIT. One with a time limit runs out, but only after the bell has rung. */
+/* Replaces FUTEX_WAIT. A wait with a time limit ends by timeout, but only after the bell has
+ * rung. */
 static long sleep_on(const atomic_uint *bell, unsigned from, bool limited)
 {
     if (limited) {
@@ -41,7 +42,7 @@ static long sleep_on(const atomic_uint *bell, unsigned from, bool limited)
     return 0;
 }
 
-/* Takes the place of the C library's for the whole program. */
+/* Replaces the function of the C library in the whole program. */
 long syscall(long number, ...)
 {
     static long (*real)(long, ...);

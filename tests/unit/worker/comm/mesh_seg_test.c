@@ -1,5 +1,5 @@
-/* Tests segments: a mapped segment of a peer is checked, and a host without memory for them is no
- * end. */
+/* Tests segments of shared memory. A mapped segment of a peer is checked. On a host without memory
+ * for segments the mesh uses sockets. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -40,7 +40,7 @@ static void test_a_lane_is_shared_and_mirrored(void **state)
     hsp_seg_free(&s);
 }
 
-/* A lane that could be cut off under our feet, or is too short, is not mapped. */
+/* A lane that its owner could truncate while it is mapped, or that is too short, is refused. */
 static void test_only_sealed_segments_are_taken(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void test_one_descriptor_comes_with_a_byte(void **state)
     (void)close(s[1]);
 }
 
-/* Two ranks on a host that gives no memory to memfds. */
+/* Opens a mesh of two ranks on a host that gives no memory to memfds. */
 static void connect_without_memory(enum hsp_mesh_transport t, struct hsp_err *err,
                                    struct hsp_comm **ret)
 {
@@ -144,7 +144,7 @@ static void test_without_memory_shm_says_so(void **state)
     assert_non_null(strstr(err[0].msg, "cannot make shared memory for a mesh of 2"));
 }
 
-/* One of two asks for shared memory, the other has none to share. */
+/* One of two ranks requires shared memory, the other rank has none to share. */
 static void test_shm_is_not_replaced(void **state)
 {
     (void)state;
@@ -193,8 +193,9 @@ static bool waits(struct hsp_mesh *m)
     return yes;
 }
 
-/* A transfer of 30 GiB takes many seconds. The control thread of the executor looks meanwhile, and
- * beats. */
+/* A transfer of 30 GiB takes many seconds. The thread that moves the data gives the lock to other
+ * callers between pieces: meanwhile the executor's control thread inspects the mesh and sends
+ * heartbeats. */
 static void test_who_moves_data_gives_way(void **state)
 {
     (void)state;

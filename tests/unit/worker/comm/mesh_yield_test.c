@@ -1,4 +1,4 @@
-/* A mesh whose long messages wait while another one of the process has bytes on their way. */
+/* Tests that long messages of a mesh wait while another mesh of the process has bytes under way. */
 #include <linux/sockios.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static void close_two(struct two *t)
     free(t->came);
 }
 
-/* From here on rank 0 has gradients on their way to rank 1, which has not asked for them. */
+/* Sends gradients from rank 0 to rank 1, which has posted no receive. They stay under way until
+ * end_gradients. */
 static void begin_gradients(struct two *t)
 {
     struct hsp_err err = {0};
@@ -74,7 +75,8 @@ static void end_gradients(struct two *t)
     }
 }
 
-/* Seconds until @bytes of a copy are at rank 1. @lift: behind the call that sends them. */
+/* Sends @bytes of state to rank 1 and returns the seconds until they have arrived. @lift: ends the
+ * waiting of long messages (yield with NULL) after the bytes were sent. */
 static double copy(struct two *t, size_t bytes, bool lift)
 {
     struct hsp_err err = {0};
@@ -94,7 +96,8 @@ static double copy(struct two *t, size_t bytes, bool lift)
     return s;
 }
 
-/* It waits, but not for ever. 4 MiB that are held back all the time take 16 s. */
+/* A copy waits for the gradients of the other mesh, but not for ever. A copy of 4 MiB that is held
+ * back for each of its pieces takes 16 s. */
 static void copies_wait_for_gradients(void **state)
 {
     (void)state;

@@ -592,7 +592,7 @@ static void notice(struct life *l)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-/* Kills process 1 in its @nth call. False: it lived. */
+/* Kills process 1 in its @nth call. Returns false if the process lived. */
 static bool die_at(unsigned nth, enum past past)
 {
     struct nw_process p[3];

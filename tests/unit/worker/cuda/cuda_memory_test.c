@@ -1,4 +1,4 @@
-/* Tests memory of the CUDA backend: limits, releases in the midst of work, pinned memory. */
+/* Tests memory of the CUDA backend: limits, releases during work, pinned memory. */
 #include "tests/unit/worker/cuda/stand_in.h"
 
 #define N 64
@@ -57,8 +57,8 @@ static void *take(struct hsp_backend *b, size_t bytes)
     return p;
 }
 
-/* Blocks that were released in the midst of work count for nobody, and go before the limit is
- * passed. */
+/* Blocks that were released during work count for no owner, and are freed before an allocation
+ * fails at the limit. */
 static void test_a_limit_in_the_midst_of_work(void **state)
 {
     const size_t mib = (size_t)1 << 20;
@@ -91,7 +91,7 @@ static void test_a_limit_in_the_midst_of_work(void **state)
     standin_close(b);
 }
 
-/* cudaFree waits for the device, so a release in the midst of work must not call it. */
+/* cudaFree waits for the device, so a release during work must not call cudaFree. */
 static void test_release_does_not_wait(void **state)
 {
     (void)state;
@@ -128,7 +128,7 @@ static void arrives(void *args)
     (void)args;
 }
 
-/* A receive is given that waits for its peer. */
+/* Issues a receive that waits for its peer. */
 static void receive(struct hsp_backend *b)
 {
     struct hsp_fake_work w = {.name = "receive", .run = arrives, .ready = has_come};
@@ -142,8 +142,8 @@ static unsigned frees(void)
            hsp_fake_calls("cudaHostUnregister");
 }
 
-/* A call that frees waits for all work, and the peer may wait for its caller: nothing waits,
- * nothing is freed before the steps have ended. */
+/* A call of CUDA that frees memory waits for all work of the device, and a peer may wait for the
+ * caller. So nothing is freed, and no call waits, before the steps have ended. */
 static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
 {
     const size_t mib = (size_t)1 << 20;
@@ -183,7 +183,7 @@ static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
     standin_close(b);
 }
 
-/* A transport that is there, and has greeted nobody, changes nothing. */
+/* A transport that has greeted no peer yet changes nothing. */
 static void test_a_transport_without_peers(void **state)
 {
     (void)state;
@@ -196,8 +196,8 @@ static void test_a_transport_without_peers(void **state)
     standin_close(b);
 }
 
-/* No queue uses released memory, so its next owner orders nothing; a release before the end of
- * the work is seen. */
+/* A caller releases memory only when no queue uses it, so the next owner of the block needs no
+ * await. The stand-in reports a release before the end of the work as a race. */
 static void test_what_is_released_is_used_by_nobody(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void test_what_is_released_is_used_by_nobody(void **state)
     }
 }
 
-/* Pinned memory of sizes that never come again is given back, too. */
+/* Pinned memory of sizes that no later allocation asks for is given back, too. */
 static void test_retired_pinned_memory(void **state)
 {
     (void)state;
@@ -238,7 +238,8 @@ static void test_retired_pinned_memory(void **state)
     standin_close(b);
 }
 
-/* Memory of the caller: when it is pinned a copy there comes after the call, else in it. */
+/* Copies to memory of the caller. When the memory is pinned the copy is asynchronous: it ends after
+ * the call has returned. Otherwise the copy ends before the call returns. */
 static void test_memory_of_the_caller(void **state)
 {
     (void)state;
@@ -295,7 +296,8 @@ static void test_memory_of_the_caller_and_a_lost_device(void **state)
     standin_close(b);
 }
 
-/* The tests would see memory that is unpinned too early, and memory that is pinned twice. */
+/* Tests the stand-in: it finds memory that is unpinned too early, and memory that is pinned
+ * twice. */
 static void test_pinned_wrongly(void **state)
 {
     (void)state;

@@ -34,7 +34,7 @@ static void close_device(struct hsp_backend *b)
 
 /* ---- the suite ---- */
 
-/* Products and attention have tests of their own. */
+/* The tests of products and attention are in products_test.c. */
 static bool judged(enum hsp_op op, enum hsp_dtype t)
 {
     (void)t;
@@ -51,7 +51,7 @@ static bool judged(enum hsp_op op, enum hsp_dtype t)
     }
 }
 
-/* The CPU sums in fp64 and rounds once; here fp32 sums are short and the tree is deep. */
+/* The CPU sums in fp64 and rounds once. These kernels add short fp32 sums in a deep tree. */
 static double tolerance(enum hsp_op op, enum hsp_dtype t, double tol)
 {
     (void)op;
@@ -134,7 +134,7 @@ static void get(struct hsp_backend *b, void *host, const void *p, size_t bytes)
     finish(b);
 }
 
-/* The loss and its log-sum-exp of one row of floats. */
+/* Computes the loss of one row of floats, and its log-sum-exp. */
 static void xent_row(struct hsp_backend *b, const float *x, int64_t n, int32_t label, float ret[2])
 {
     struct hsp_err err = {0};
@@ -208,7 +208,7 @@ static void tails_of_gelu(void **state)
 
 /* ---- accumulate, fill, cells ---- */
 
-/* Any alignment, all types that go together. */
+/* Copies with every alignment, for all pairs of types that may be combined. */
 static void sums_and_fills(void **state)
 {
     (void)state;
@@ -297,7 +297,7 @@ static void set(void *p, enum hsp_dtype t, int64_t i, uint64_t r)
     }
 }
 
-/* Equal, or both not a number: their bits may differ. */
+/* Returns true if the numbers are equal, or both are NaN. The bits of two NaNs may differ. */
 static bool same(const void *x, const void *y, enum hsp_dtype t, int64_t i)
 {
     size_t size = hsp_dtype_size(t);

@@ -39,15 +39,15 @@ static bool judge_bf16(enum hsp_op op, enum hsp_dtype t)
     return t == HSP_BF16 && judge_all(op, t);
 }
 
-/* Weights and their gradients are rounded to bf16 before the second product, by tensor cores. The
- * library's sums of fp32 are made in fp64 here. */
+/* With tensor cores, attention weights and their gradients are rounded to bf16 before the second
+ * product. The stand-in computes the library's fp32 sums in fp64. */
 static double tolerance(enum hsp_op op, enum hsp_dtype t, double tol)
 {
     bool bwd = op == HSP_OP_ATTENTION_BWD || op == HSP_OP_PACKED_ATTENTION_BWD;
     return t == HSP_BF16 && is_attention(op) ? (bwd ? 0x1p-8 : 0x1p-9) : 4 * tol;
 }
 
-/* Second runs go backwards, with copies that land at once. */
+/* In the second run threads go in the opposite order, and copies complete at once. */
 static void turn(bool begins)
 {
     hsp_fake_run_backwards(begins);
@@ -124,7 +124,8 @@ static void small_and_empty(void **state)
     close_device(b);
 }
 
-/* Every width of head that has a kernel of its own, and some between; several tiles. */
+/* Runs attention for each head width that has a kernel of its own, and for some widths between,
+ * over several tiles. */
 static void heads_of_all_widths(void **state)
 {
     (void)state;
@@ -176,7 +177,8 @@ static void blocks_make_the_whole(void **state)
 
 /* ---- one call ---- */
 
-/* Memory of the device with the elements of @values, as @t; NULL: 1 everywhere. */
+/* Allocates device memory and fills it with @values, converted to @t; with ones if @values is
+ * NULL. */
 static struct hsp_array device_array(struct hsp_backend *b, enum hsp_dtype t, int64_t e0,
                                      int64_t e1, int64_t e2, const double *values)
 {
@@ -296,8 +298,8 @@ static void documents_do_not_look_at_each_other(void **state)
     close_device(b);
 }
 
-/* Attention forward, backward and merge; every operand of one element more, from its element @skip
- * on. */
+/* Runs attention forward, backward and merge. Every operand has one element more than needed, and
+ * begins at element @skip. */
 static void attend(struct hsp_backend *b, int skip, double *ret[3])
 {
     enum { S = 24, D = 16, N = S * D };
@@ -337,7 +339,7 @@ static void attend(struct hsp_backend *b, int skip, double *ret[3])
     drop(b, &lse, 1);
 }
 
-/* Operands need not lie where 16 bytes can be copied at once. */
+/* Operands need not be aligned to 16 bytes. */
 static void odd_places(void **state)
 {
     (void)state;
@@ -494,7 +496,8 @@ static void results_over_operands_are_not_made_at_once(void **state)
 
 enum { SHAPES = 450 };
 
-/* More shapes than plans are kept; then the first choice is chosen again. */
+/* Runs more shapes than plans are cached. Then the plan of the first shape has to be chosen
+ * again. */
 static void plans_are_bounded(void **state)
 {
     (void)state;
@@ -526,8 +529,8 @@ static void plans_are_bounded(void **state)
     close_device(b);
 }
 
-/* Kernels stay loaded: a kernel that was run once is not run again, after any forgetting of plans.
- * A kernel that failed was not run. */
+/* Loading a kernel runs it once, and the kernel stays loaded: it is not run again, even if its plan
+ * has left the cache. A kernel that failed counts as not loaded. */
 static void many_are_warm_once(void **state)
 {
     (void)state;
@@ -567,7 +570,7 @@ static void arrives(void *args)
     (void)args;
 }
 
-/* A receive waits for its peer; the library would load no kernel then. */
+/* While a receive waits for its peer, the library could not load a kernel. */
 static void what_is_warm_waits_for_nobody(void **state)
 {
     (void)state;
@@ -628,7 +631,8 @@ static void plans_are_kept(void **state)
     close_device(b);
 }
 
-/* Each call of the library fails in its turn: the error names the product, nothing is lost. */
+/* Makes each call of the library fail in turn. The error names the product, and no memory is
+ * lost. */
 static void failing_calls_are_told(void **state)
 {
     (void)state;
@@ -655,7 +659,7 @@ static void failing_calls_are_told(void **state)
     }
 }
 
-/* y = x w^T + bias at once where the library does that, else the product alone. */
+/* Computes y = x w^T + bias in one call if the library can, else the product alone. */
 static bool give_sum(struct hsp_backend *b, const struct hsp_call *c, const struct hsp_sum *s)
 {
     struct hsp_err err = {0};
@@ -667,8 +671,8 @@ static bool give_sum(struct hsp_backend *b, const struct hsp_call *c, const stru
     return done;
 }
 
-/* An algorithm that the library chose and does not run after all gives way to its next choice, then
- * to the plain kernel. */
+/* If an algorithm that the library chose cannot run, the backend takes the next choice of the
+ * library, and at last its own kernel. */
 static void refused_algorithms_give_way(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Builds a plugin for plugin_test: SOME_ABI is its claim; without SOME_SYMBOL it is none. */
+/* Builds a plugin for plugin_test. SOME_ABI is the ABI version that it claims. Without SOME_SYMBOL
+ * the library exports no entry, so it is no plugin. */
 #include "worker/backend/plugin.h"
 
 #ifdef SOME_SYMBOL
@@ -9,7 +10,7 @@ static enum hsp_status count(int *ret, struct hsp_err *err)
     return HSP_OK;
 }
 
-/* Its devices are told apart by their number; 0 has no uuid. */
+/* The uuid of a device has its number; device 0 has no uuid. */
 static enum hsp_status describe(int device, struct hsp_device_info *ret, struct hsp_err *err)
 {
     (void)err;

@@ -17,7 +17,8 @@ struct world {
     struct hsp_data_cache *cache;
 };
 
-/* The cache's clock: the cache looks at it when it opens files, so it also counts that. */
+/* The clock that the cache is given. The cache reads the clock each time it opens files, so
+ * n_opened counts these openings. */
 static atomic_uint n_opened;
 static atomic_llong seconds_later; /* than the system's clock */
 
@@ -106,7 +107,7 @@ static bool at_once(void *ctx)
     return true;
 }
 
-/* Asks for it, and waits for nothing. HSP_OK: it was there already. */
+/* Asks for the data without waiting. Returns HSP_OK if the cache had the data already. */
 static enum hsp_status ask_any(struct world *w, const char *path)
 {
     const struct hsp_held_data *d = NULL;
@@ -127,7 +128,7 @@ static void ask(struct world *w, const char *path)
     assert_int_equal(ask_any(w, path), HSP_ECANCELED);
 }
 
-/* The same object: nothing was opened or read again. */
+/* The cache returns the same object: no file was opened or read again. */
 static void unchanged_files_are_read_once(void **state)
 {
     struct world *w = *state;
@@ -141,8 +142,8 @@ static void unchanged_files_are_read_once(void **state)
     assert_int_equal(n_opened, 1);
 }
 
-/* Of the same size and in the same second, in place or exchanged: read again. A holder of the old
- * one keeps it. */
+/* A file that was changed in place, or replaced, is read again, even with the same size and in the
+ * same second. A holder of the old data keeps it. */
 static void changed_files_are_read_again(void **state)
 {
     struct world *w = *state;
@@ -191,7 +192,7 @@ static void a_file_more_is_noticed(void **state)
     (void)hsp_data_cache_put(w->cache, c);
 }
 
-/* A change of the same moment leaves no trace in the times of a file. */
+/* A change within the clock tick of an earlier one leaves no trace in the times of a file. */
 static void files_just_changed_are_read_again(void **state)
 {
     struct world *w = *state;
@@ -208,8 +209,8 @@ static void files_just_changed_are_read_again(void **state)
     (void)hsp_data_cache_put(w->cache, d);
 }
 
-/* The same with real changes: in place, as fast as they can be made, most of them within one tick
- * of the kernel's clock. */
+/* Changes a file in place as fast as possible, most of the time within one tick of the kernel's
+ * clock. The cache misses no change. */
 static void no_change_is_missed(void **state)
 {
     struct world *w = *state;
@@ -227,7 +228,7 @@ static void no_change_is_missed(void **state)
     }
 }
 
-/* A caller that gives up takes nothing away from the next one. */
+/* When a caller gives up, the reading goes on, and the next caller gets its result. */
 static void a_reading_goes_on_without_those_who_waited(void **state)
 {
     struct world *w = *state;
@@ -252,7 +253,7 @@ static void a_pipe_is_refused(void **state)
     assert_int_equal(unlink(fifo), 0);
 }
 
-/* A file system that does not answer: the reading hangs until free_hung(). */
+/* Simulates a file system that does not answer: the reading hangs until free_hung(). */
 static void free_hung(void)
 {
     (void)pthread_mutex_lock(&hang.lock);
@@ -282,7 +283,7 @@ static void hang_one(struct world *w, uint32_t n)
     hang.on = false;
 }
 
-/* A reading that hangs holds up no wish for something else, and no caller waits for ever. */
+/* A reading that hangs does not delay requests for other data, and no caller waits for ever. */
 static void a_reading_that_hangs_is_left_behind(void **state)
 {
     struct world *w = *state;
@@ -350,7 +351,7 @@ static void what_nobody_waits_for_gives_way(void **state)
     (void)hsp_data_cache_put(w->cache, a);
 }
 
-/* Nothing stays mapped for callers that may never come. */
+/* A data set without holders and waiting callers does not stay mapped. */
 static void what_is_dropped_is_read_again(void **state)
 {
     struct world *w = *state;
@@ -363,7 +364,7 @@ static void what_is_dropped_is_read_again(void **state)
     assert_int_equal(n_opened, 2);
 }
 
-/* A comparison with one vocabulary says nothing of a smaller one. */
+/* Tokens that were compared with a vocabulary must be compared again with a smaller one. */
 static void a_smaller_vocabulary_is_compared(void **state)
 {
     struct world *w = *state;
@@ -391,7 +392,9 @@ static void set_mtime(const char *path, int64_t s)
     assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
 }
 
-/* Size or time of any of them, each of which may go back to the old value; and nothing else. */
+/* A watch reports a change of the size or the modification time of any file of the data set. When
+ * the old value is back the data counts as unchanged. A change of mode, or another file under the
+ * name, is no change. */
 static void a_change_is_seen_at_the_next_look(void **state)
 {
     struct world *w = *state;

@@ -151,7 +151,8 @@ static char *write_llmc(const char *dir, const char *name, const uint16_t *token
     return path;
 }
 
-/* Windows cross the ends of files; order is that of names, not of making. */
+/* Windows extend over the ends of files. Files are ordered by name, not by the time at which they
+ * were created. */
 static void shards_are_one_stream(void **state)
 {
     (void)state;
@@ -185,8 +186,8 @@ static void shards_are_one_stream(void **state)
     free(dir);
 }
 
-/* Longer than a single read: one digest, and every token is compared, those at the borders
- * too. */
+/* A file longer than a single read gives the same digest as a whole, and every token is compared
+ * with the vocabulary, also the tokens at the borders of reads. */
 static void long_files_are_read_in_parts(void **state)
 {
     (void)state;
@@ -220,13 +221,14 @@ static void long_files_are_read_in_parts(void **state)
     free(dir);
 }
 
-/* True the @left-th time it is asked. */
+/* Returns true the @left-th time it is called. */
 static bool is_enough(void *left)
 {
     return --*(int *)left == 0;
 }
 
-/* More than there are addresses: nothing is said of the files, which are as they should be. */
+/* The files need more addresses than the process has. The error is HSP_ENOMEM and blames no file,
+ * as the files are valid. */
 static void files_there_is_no_room_for_are_not_absent(void **state)
 {
     (void)state;
@@ -273,7 +275,7 @@ static void long_readings_can_be_given_up(void **state)
     free(dir);
 }
 
-/* The files cut elsewhere are other files, though the bytes of all are the same. */
+/* The same bytes, divided differently over files, have another digest. */
 static void the_digest_knows_where_files_end(void **state)
 {
     (void)state;
@@ -296,7 +298,7 @@ static void the_digest_knows_where_files_end(void **state)
     assert_false(hsp_digest_equal(d[0], d[1]));
 }
 
-/* An index for one document of @n tokens of four bytes. */
+/* Makes an index for one document of @n tokens of four bytes. */
 static char *write_index(const char *dir, const char *name, uint32_t n)
 {
     uint8_t x[34 + 12 + 16] = "MMIDIDX";
@@ -332,7 +334,7 @@ static void megatron_is_two_files(void **state)
     free(dir);
 }
 
-/* Opening @name in @dir fails with "@dir/@file@msg". */
+/* Checks that opening @name in @dir fails with "@dir/@file@msg". */
 static void assert_refused(const char *dir, const char *name, enum hsp_data_format format,
                            enum hsp_status want, const char *before, const char *msg)
 {
@@ -419,7 +421,8 @@ static void load_window(const struct hsp_dataset *t, const struct hsp_data_bind 
     assert_memory_equal(half, ret + n / 2, (size_t)n / 2 * sizeof(*half));
 }
 
-/* Two windows of ten: where documents begin, positions in them, and which labels are none. */
+/* Loads two windows of ten tokens: the starts of documents, the positions in documents, and the
+ * places that have no label. */
 static void assert_documents(const struct hsp_dataset *t, const struct hsp_data_bind *data,
                              const char *const begins)
 {
@@ -473,7 +476,8 @@ static void documents_are_kept_apart(void **state)
     free(dir);
 }
 
-/* Made-up data, documents by separator or by index: each token of a document names its start. */
+/* Makes data with documents, cut by a separator or by an index. Each token of a document names the
+ * start of the document. */
 static void made_up_documents(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Tests a process that asks a GPU: its answer, its reason, its silence. */
+/* Tests the child process that measures a GPU: it answers, gives a reason for a failure, or stays
+ * silent. */
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A program that does @what when it is asked for GPU 3. */
+/* Makes a program that does @what when it is called for GPU 3. */
 static enum hsp_status ask(const char *what, uint32_t within_ms, struct hsp_device_info *d,
                            struct hsp_probe *p, struct hsp_err *err)
 {
@@ -81,7 +82,7 @@ static void a_reason_is_told(void **state)
     assert_status(hsp_gpu_ask_by("/nonexistent", 3, 20000, &d, &p, &err), HSP_ENODEV);
 }
 
-/* Of several it is asked for the paths between them. */
+/* For several GPUs the program is called for the paths between them. */
 static void paths_are_asked_for(void **state)
 {
     (void)state;
@@ -107,7 +108,7 @@ static void paths_are_asked_for(void **state)
     assert_int_equal(n, 0);
 }
 
-/* The real one, where there is no GPU or one: it ends, and says one thing or the other. */
+/* The program that measures a GPU refuses a device that names no GPU number: exit status 2. */
 static void what_it_takes(void **state)
 {
     (void)state;

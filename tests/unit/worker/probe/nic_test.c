@@ -1,4 +1,4 @@
-/* Finds the card with an address, in a folder that looks as the kernel's. */
+/* Tests the search for the network card with an address, in a folder that mimics /sys/class/net. */
 #include "worker/probe/nic.h"
 
 #include <stdio.h>
@@ -67,7 +67,7 @@ static void test_no_card_of_ours(void **state)
     assert_false(hsp_netcard_find("/sys/class/net", "127.0.0.1", &c));
 }
 
-/* A folder below the fake's, with those above it. */
+/* Makes a folder below the fake of /sys, with its parent folders. */
 static void make(const char *folder)
 {
     char path[4096];

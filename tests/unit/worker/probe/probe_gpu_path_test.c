@@ -1,5 +1,5 @@
-/* Tests paths between GPUs: their figures between devices that work late, the line of JSON they
- * travel in, and where they stand among those of a node. */
+/* Tests paths between GPUs: the measurement between asynchronous devices, the JSON line that
+ * carries the figures, and their place among the paths of a node. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static void over_the_host(void **state)
     b[1]->close(b[1]);
 }
 
-/* A device without room for two pieces: no figures, and nothing is left of the one that fitted. */
+/* A device has no room for two pieces. There are no figures, and the piece that fitted is freed. */
 static void without_memory(void **state)
 {
     (void)state;
@@ -77,7 +77,8 @@ static void an_answer_reads_back(void **state)
     hsp_buf_fini(&b);
 }
 
-/* The largest node's is not too long, and there may be no more. */
+/* The answer for the largest node fits into the bound of an answer. An answer with more paths is
+ * refused. */
 static void as_many_as_a_node_has(void **state)
 {
     (void)state;
@@ -127,8 +128,9 @@ static void what_is_no_path(void **state)
     }
 }
 
-/* Devices 0 and 3 are on GPU 0, device 1 is GPU 1, device 2 no GPU, device 4 GPU 7, of which
- * nothing was measured. NVML knew of a path of device 1. */
+/* Measured paths take precedence over those that NVML reports. Devices 0 and 3 are on GPU 0, device
+ * 1 is on GPU 1, device 2 is no GPU. Device 4 is on GPU 7, whose paths were not measured. NVML has
+ * reported a path between devices 0 and 1. */
 static void what_was_measured_comes_over_what_is_known(void **state)
 {
     (void)state;
@@ -149,7 +151,7 @@ static void what_was_measured_comes_over_what_is_known(void **state)
     assert_near(path[2].bytes_per_s, 4e11, 0);
 }
 
-/* Numbers that are no list; and where there is no GPU, that is said. */
+/* The program that measures paths refuses GPU numbers that are no ascending list: exit status 2. */
 static void what_it_takes(void **state)
 {
     (void)state;

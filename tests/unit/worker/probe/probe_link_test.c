@@ -1,6 +1,6 @@
-/* Tests a link between two threads: both ends get figures, of this world; an abort ends both. And a
- * link that is played, with the peer at its other end and the clock: the figures are the link's,
- * and its traffic is known. */
+/* Tests the measurement of a link. On a real link between two threads both ends get plausible
+ * figures, and an abort ends both. On a simulated link with a simulated peer and clock, the figures
+ * are those of the link, and the messages are counted. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -72,13 +72,13 @@ static void an_abort_ends_it(void **state)
 int __real_clock_gettime(clockid_t clock, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 
-/* The end that is tested is @base; the other one is played. Exactly one of its sides speaks at a
+/* A simulated link. The end under test is @base, and the peer is simulated. Only one end sends at a
  * time. */
 static struct link {
     struct hsp_comm base;
     double latency_s, bytes_per_s;
-    double late_s[2];   /* every fifth ping takes so much longer, and the one behind it */
-    uint32_t slow_from; /* the n-th message and those behind it take twice as long, 0: none */
+    double late_s[2];   /* every fifth ping, and the ping after it, take so much longer */
+    uint32_t slow_from; /* from the n-th message on messages take twice as long, 0: none does */
     const uint64_t
         *says; /* the peer's announcements in its turn, 0 the last; NULL: nothing but that */
     uint32_t breaks_at; /* which operation fails, 0: none */
@@ -130,7 +130,8 @@ static enum hsp_status play_send(struct hsp_comm *c, uint32_t peer, uint32_t cha
     return HSP_OK;
 }
 
-/* The next bytes: in our turn answers, in the peer's its pings and messages. */
+/* Receives the next bytes: answers in our turn, the peer's pings and messages in the turn of the
+ * peer. */
 static enum hsp_status play_recv(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
                                  size_t bytes, struct hsp_err *err)
 {
@@ -199,8 +200,8 @@ static void the_figures_are_those_of_the_link(void **state)
     }
 }
 
-/* Bytes under way for less than a round trip are lost in it: half of the time is taken for the
- * bytes. */
+/* When a message takes less than two round trips, the latency hides the rate of the link. Then half
+ * of the measured time is attributed to the bytes. */
 static void a_rate_that_the_latency_hides_is_not_made_up(void **state)
 {
     (void)state;

@@ -102,7 +102,7 @@ static const struct {
 };
 enum { N_PLANS = sizeof(PLANS) / sizeof(PLANS[0]) };
 
-/* Other plans that give both queues of a device work at once. */
+/* More plans in which both queues of a device have work at once. */
 static const struct {
     const char *name, *plan;
 } MORE[] = {
@@ -159,7 +159,8 @@ static void compile(const struct hsp_graph *g, const char *plan, const struct hs
 /* The damage done to the sharded programs before they are written. */
 typedef void (*damage_fn)(struct hsp_program_file *f);
 
-/* A program file of a plan, to run or with the unsharded program beside it; returns its path. */
+/* Writes the program file of a plan, to be run, or with the unsharded program beside it. Returns
+ * the path. */
 static char *make_damaged(const char *dir, const struct hsp_model_spec *m, const char *plan,
                           uint32_t steps, bool sgd, bool run, damage_fn damage)
 {
@@ -269,7 +270,7 @@ static void single_precision_too(void **state)
     verify(&m, false);
 }
 
-/* Any plan of a model that computes in bf16 against the unsharded program that does. */
+/* Compares each plan of a model that computes in bf16 with the unsharded program in bf16. */
 static void bf16_too(void **state)
 {
     (void)state;
@@ -289,7 +290,7 @@ static void reseal(struct hsp_program *p)
     p->bind.template_digest = p->tpl.digest;
 }
 
-/* The last layer norm of rank 1 works with another epsilon. */
+/* Damages the program of rank 1: its last layer norm has another epsilon. */
 static void damage_op(struct hsp_program_file *f)
 {
     struct hsp_template *t = &f->programs[1].tpl;
@@ -301,7 +302,8 @@ static void damage_op(struct hsp_program_file *f)
     reseal(&f->programs[1]);
 }
 
-/* The first sum between two ranks is left out on both: each goes on with its own addend. */
+/* Damages the programs of ranks 0 and 1: the first all-reduce between the two becomes a copy, so
+ * each rank goes on with its own addend. */
 static void damage_reshard(struct hsp_program_file *f)
 {
     for (uint32_t r = 0; r < 2; r++) {
@@ -313,7 +315,7 @@ static void damage_reshard(struct hsp_program_file *f)
     }
 }
 
-/* The gradients of one rank never join the sum of the update. */
+/* Damages the program of rank 1: its gradients are left out of the sum for the update. */
 static void damage_gradient(struct hsp_program_file *f)
 {
     struct hsp_template *t = &f->programs[1].tpl;
@@ -351,7 +353,7 @@ static void differences_are_named(void **state)
                       "step 0, rank 1: sum over micro-batches wte.weight#acc differs");
 }
 
-/* Losses of each step and of each validation, from a metrics file. */
+/* Reads the losses of each step and of each validation from a metrics file. */
 struct curve {
     uint32_t n;
     double loss[64], val[64];
@@ -395,7 +397,7 @@ static void run(const char *dir, const struct hsp_model_spec *m, const char *pla
     free(path);
 }
 
-/* Largest difference of two safetensors files relative to the norm of the first. */
+/* Returns the largest difference of two safetensors files, relative to the norm of the first. */
 static double file_difference(const char *a, const char *b)
 {
     struct hsp_st_reader *x, *y;
@@ -456,11 +458,11 @@ static void runs_have_one_curve(void **state)
     free(dir);
 }
 
-/* Training in bf16 against training in fp32. At step 0 all differences are roundings: each logit is
- * off by up to half a step of 2^-8, without a common sign, so their mean over tokens stays below
- * that; gradients as in --verify. Later the two runs are as far apart as two bf16 runs with other
- * sums are, by rounding alone; a mistake in a gradient or an update makes
- * more. */
+/* Compares training in bf16 with training in fp32. At step 0 the two differ by rounding only. Each
+ * logit is off by up to half a step of 2^-8, with either sign, so the mean loss over tokens differs
+ * by less; gradients differ by at most the bound of --verify. Later the two runs are as far apart
+ * as two bf16 runs with another order of sums, which differ by rounding alone. A mistake in a
+ * gradient or an update would bring them further apart. */
 static void bf16_trains_like_fp32(void **state)
 {
     (void)state;
@@ -493,7 +495,8 @@ static void bf16_trains_like_fp32(void **state)
     free(dir);
 }
 
-/* The last gradients, the model and all losses, of plans whose collectives travel in buckets. */
+/* Buckets change no bit: with collectives in buckets, the last gradients, the model and all losses
+ * of a plan are those without buckets. */
 static void buckets_give_the_same_bits(void **state)
 {
     static const unsigned bytes[] = {300, 4000, 64u << 20};
@@ -523,8 +526,8 @@ static void buckets_give_the_same_bits(void **state)
     free(dir);
 }
 
-/* The memory that the backend of a rank has taken, by rank: for fp32 copies of operands, and the
- * most it was asked for. */
+/* Memory of the backend of each rank: the bytes for fp32 copies of operands, and the largest number
+ * of bytes that were allocated at once. */
 static struct taken {
     struct hsp_backend *b;
     size_t wide, now, most;
@@ -549,7 +552,7 @@ static void note_wide(struct hsp_backend *b)
     close_cpu(b);
 }
 
-/* Its length stands a page before each area. */
+/* The allocator writes the length of each area one page before the area. */
 static size_t length_of(const void *p)
 {
     size_t n = 0;
@@ -596,7 +599,8 @@ static enum hsp_status open_noted(void *ctx, uint32_t rank, int threads, struct 
     return st;
 }
 
-/* Runs a plan; the memory of its ranks is that of the plan, and of its messages. */
+/* Runs a plan and compares the memory that each rank takes with its program: at least the planned
+ * bytes, and at most the planned bytes and those for messages. */
 static void run_noted(const char *dir, const struct hsp_model_spec *m, int k)
 {
     struct hsp_err err = {0};
@@ -645,7 +649,7 @@ static void ranks_take_what_is_planned(void **state)
     free(dir);
 }
 
-/* Work that the host gives and a device does later comes to the same bits. */
+/* Asynchronous devices compute the same bits as CPUs. */
 static void devices_give_the_same_bits(void **state)
 {
     (void)state;
@@ -680,7 +684,8 @@ static void devices_give_the_same_bits(void **state)
     free(dir);
 }
 
-/* Every instruction of sharded programs on devices, against an unsharded one on a device. */
+/* Compares every instruction of sharded programs on devices with an unsharded program on a
+ * device. */
 static void devices_equal_one_device(void **state)
 {
     (void)state;

@@ -326,7 +326,7 @@ static void a_writer_of_an_earlier_epoch_harms_no_step(void **state)
     }
 }
 
-/* Whether the attempt of @epoch at @step is there. */
+/* Returns true if the attempt of @epoch at @step is there. */
 static bool has_attempt(const char *dir, uint64_t step, uint64_t epoch)
 {
     char name[HSP_CKPT_NAME];

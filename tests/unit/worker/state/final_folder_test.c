@@ -1,4 +1,5 @@
-/* Tests the folder of a final model: that of another job of the name is kept under another name. */
+/* Tests the folder of a final model. The folder of another job of the same name is kept under
+ * another name. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,8 +18,8 @@ static struct hsp_ckpt_info us(uint32_t job, uint64_t cluster)
     return (struct hsp_ckpt_info){.job_id = job, .whose.cluster = {1, cluster}};
 }
 
-/* Opens the folder for @job of cluster {1, @cluster}; returns the new name of the one before, ""
- * none. */
+/* Opens the folder for @job of cluster {1, @cluster}. Returns the new name of the folder that was
+ * there, "" if there was none. */
 static const char *open_for(const char *dir, uint32_t job, uint64_t cluster)
 {
     static char aside[HSP_CKPT_NAME];
@@ -30,7 +31,7 @@ static const char *open_for(const char *dir, uint32_t job, uint64_t cluster)
     return aside;
 }
 
-/* Writes the model of @job; NULL: of a version that does not name the job. */
+/* Writes the model of @job; NULL: as an earlier version did, which does not name the job. */
 static void write_model(const char *dir, const char *job, float x)
 {
     char path[4300];
@@ -87,7 +88,8 @@ static void anothers_is_kept_under_another_name(void **state)
     free(dir);
 }
 
-/* The owner of the folder is not known: it stays, and nothing is written. */
+/* Without free descriptors the owner of the folder `final` cannot be read. So the folder stays in
+ * its place, and nothing is written. */
 static void without_descriptors_it_stays(void **state)
 {
     char *dir = hsp_test_tmpdir(), aside[HSP_CKPT_NAME];

@@ -140,8 +140,8 @@ static void a_scan_tells_what_papers_say(void **state)
     assert_false(k.papers_damaged);
 }
 
-/* The agent, which writes papers, deletes them; the process that deletes the last segment does
- * not. */
+/* Only the agent, which writes papers, deletes them. The process that deletes the last segment of a
+ * job does not. */
 static void they_go_behind_the_last_segment(void **state)
 {
     const char *dir = *state;
@@ -167,8 +167,8 @@ static void they_go_behind_the_last_segment(void **state)
     assert_true(has(dir, "job-8.papers"));
 }
 
-/* The agent deletes the papers of a job whose epoch was only prepared, and of a writer that
- * died. */
+/* An agent that begins deletes the papers of a job of which the folder has no segment, and a
+ * temporary file of papers whose writer died. Such a job was only prepared. */
 static void an_agent_that_begins_tidies(void **state)
 {
     const char *dir = *state;
@@ -187,8 +187,8 @@ static void an_agent_that_begins_tidies(void **state)
     assert_true(has(dir, "incarnation"));
 }
 
-/* Folders with such names are no files of ours: nothing is known from them, nothing is deleted, and
- * the agent begins. */
+/* Folders with the names of papers or segments are no files of the agent. The agent reads and
+ * deletes none of them, and begins all the same. */
 static void folders_in_the_place_of_files_are_passed_over(void **state)
 {
     static const char *const names[] = {"job-1+9+9+e9+s0.seg", "job-1+9+9+e9+s0.tmp",

@@ -1,4 +1,5 @@
-/* Tests segments: made, opened, sealed, verified, reused as spares, and filled from others. */
+/* Tests segments: creates, opens, seals and verifies them, reuses spare ones, and fills them from
+ * other segments. */
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -321,7 +322,7 @@ static void any_damage_is_noticed(void **state)
                 assert_true(area);
                 contents++;
             } else {
-                /* a flip that is not noticed is behind the head's end */
+                /* a flip that is not noticed is after the end of the head */
                 assert_true(at >= 300 && at < 400);
             }
             hsp_segment_close(s);
@@ -413,11 +414,10 @@ static void killed_writers_leave_whole_versions(void **state)
         }
         assert_true(whole >= 1);
     }
-    assert_true(unsealed > 0); /* else the test did not kill in the middle of a write */
+    assert_true(unsealed > 0); /* otherwise no writer was killed in the middle of a write */
 }
 
-/* A scan while a writer seals shows versions or none, never damage, since damaged segments are
- * deleted. */
+/* A scan during sealing never shows damage, since the agent deletes damaged segments. */
 static void a_writer_at_work_is_no_damage(void **state)
 {
     struct hsp_segment_key k = key_of(8, 0);
@@ -479,8 +479,7 @@ static void a_name_says_whose_it_is(void **state)
     }
 }
 
-/* Rows of many slabs and of one slab, by several threads: exactly the rows with a wrong bit are
- * found. */
+/* Verifies rows of one and of many slabs by several threads: finds exactly the damaged rows. */
 static void damaged_rows_are_found(void **state)
 {
     enum { LARGE = 3 * 1024 * 1024, ROWS = 4 };
@@ -582,7 +581,7 @@ static void scanning_and_removing(void **state)
     assert_status(hsp_segment_scan("/nonexistent", &info, &n, &err), HSP_ENOENT);
 }
 
-/* An empty list would be believed, and the state given up. */
+/* An error must not give an empty list: hspmdd would give the state up. */
 static void without_descriptors_nothing_is_known(void **state)
 {
     struct hsp_segment_key k = key_of(3, 1);
@@ -605,7 +604,7 @@ static void without_descriptors_nothing_is_known(void **state)
     free(list);
 }
 
-/* Sources with random parts at two versions; every target box is filled or reported, exactly. */
+/* Sources have random parts of two versions. Every box of a target is filled or reported. */
 static void filling_a_new_layout(void **state)
 {
     enum { PARTS = 6 };
@@ -672,8 +671,9 @@ static void filling_a_new_layout(void **state)
     }
 }
 
-/* The file of the spare goes on under another name, shorter. In between it is no source: it is
- * unsealed before it is renamed, and no scan lists it. */
+/* A new segment takes over the file of a spare one, which is renamed and truncated. The spare is
+ * unsealed before it is renamed, so in between no scan lists the file and nobody reads state from
+ * it. */
 static void a_spare_becomes_a_segment(void **state)
 {
     const char *dir = *state;
@@ -743,7 +743,7 @@ static void a_spare_is_not_cut_into_its_table(void **state)
     hsp_segment_close(s);
 }
 
-/* A spare belongs to its executor while that has locked it; else any process may cut it. */
+/* A spare segment that its executor has not locked may be truncated by any process. */
 static void a_spare_is_cut_unless_it_is_locked(void **state)
 {
     const char *dir = *state;
