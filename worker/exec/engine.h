@@ -40,6 +40,8 @@ struct hsp_written {
     uint64_t version;
     enum hsp_devq queue; /* when the host has finished this ticket of it, or another queue awaits */
     uint64_t ticket;     /* it, the state is this version, whole, until the vote of the next step */
+    bool noop;           /* the step has written nothing: this version is the one before */
+    bool loaded;         /* no step of this engine has: it is the version that it began with */
     /* One element for each state tensor, in the order of the binding. Valid behind the ticket,
      * until the update of the step after the next one. */
     const struct hsp_state_sums *sums; /* of this version; NULL: not made, or not known */

@@ -156,6 +156,8 @@ enum hsp_status hsp_state_watch_after(struct hsp_engine *e, struct hsp_written *
     if (e->watch.call == NULL) {
         return HSP_OK;
     }
+    w->noop = noop;
+    w->loaded = noop && e->watch.loaded;
     bool known = e->watch.how != HSP_WATCH_NONE && (!noop || before);
     enum hsp_status st = HSP_OK;
     e->watch.seen[at].of = known ? w->version + 1 : 0;

@@ -336,21 +336,25 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
 
 /* ---- compared with seals and sums ---- */
 
-/* The segment whose seal an update that read what the engine began with is held against. */
-static const struct hsp_state_segment *seal_of_first(struct hsp_ex_epoch *e, uint64_t version)
+const struct hsp_state_segment *hsp_epoch_device_loaded(struct hsp_ex_epoch *e, uint64_t version)
 {
-    const struct hsp_state_segment *s = hsp_epoch_home(e, version);
-    if (hsp_segment_version(s) == version) {
-        return s;
+    (void)pthread_mutex_lock(&e->lock);
+    const uint64_t sealed[2] = {e->first, e->sealed};
+    (void)pthread_mutex_unlock(&e->lock);
+    for (int k = 0; k < 2; k++) {
+        const struct hsp_state_segment *s = hsp_epoch_home(e, sealed[k]);
+        if (sealed[k] <= version && hsp_segment_version(s) == sealed[k]) {
+            return s;
+        }
     }
-    s = hsp_epoch_home(e, e->first); /* there were no-op steps alone */
-    return hsp_segment_version(s) == e->first ? s : NULL;
+    return NULL;
 }
 
 uint32_t hsp_epoch_device_changed(struct hsp_ex_epoch *e, uint64_t version)
 {
     const struct hsp_written w = newest_of(e);
-    const struct hsp_state_segment *s = w.first != NULL ? seal_of_first(e, version) : NULL;
+    const struct hsp_state_segment *s =
+        w.first != NULL ? hsp_epoch_device_loaded(e, version) : NULL;
     bool sums = w.sums != NULL && w.before != NULL;
     if (w.version != version + 1 || (s == NULL && !sums)) {
         return UINT32_MAX;

@@ -82,6 +82,9 @@ enum hsp_status hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t versio
  * UINT32_MAX, also when @version + 1 is not the newest one that was written. No update is under
  * way. */
 uint32_t hsp_epoch_device_changed(struct hsp_ex_epoch *e, uint64_t version);
+/* A sealed segment of the version that the epoch began with, where steps up to @version were no-op
+ * steps alone: of that version, or of a later one. NULL: there is none. */
+const struct hsp_state_segment *hsp_epoch_device_loaded(struct hsp_ex_epoch *e, uint64_t version);
 /* Compares the segment of @version, which is the newest version that was written or the one before,
  * with what its update has written, by sums: a pass of the host. Returns the first row that
  * differs, or UINT32_MAX, also where the sums are not known. */

@@ -8,7 +8,6 @@
 #include "worker/executor/epoch_replicate.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "worker/executor/audit.h"
 #include "worker/executor/disk_retry.h"
@@ -124,18 +123,24 @@ static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, uint
 }
 
 /* The hashes of the newest version as it was written, for its seal: the engine's go soon. NULL:
- * there are none. Then the segment is compared by sums: HSP_EDIGEST. */
+ * there are none. Then the segment is compared by sums: HSP_EDIGEST.
+ *
+ * A no-op step has written nothing, and its hashes are of a version that lay in memory for a step.
+ * So that segment is compared by sums, too; where no update was before it, with the seal of the
+ * version that the epoch began with. */
 static enum hsp_status keep_hashes(struct hsp_ex_epoch *e, uint64_t version, const uint64_t **ret,
                                    struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
-    const uint64_t *wrote = e->dev.newest.hash;
+    const struct hsp_written w = e->dev.newest;
     (void)pthread_mutex_unlock(&e->lock);
+    const struct hsp_state_segment *s = w.loaded ? hsp_epoch_device_loaded(e, version - 1) : NULL;
     uint32_t row = UINT32_MAX;
-    *ret = wrote != NULL ? e->dev.wrote : NULL;
-    if (wrote != NULL) {
-        memcpy(e->dev.wrote, wrote, e->prog.bind.n_state * sizeof *wrote);
-    } else {
+    *ret = s != NULL || w.hash != NULL ? e->dev.wrote : NULL;
+    for (uint32_t i = 0; *ret != NULL && i < e->prog.bind.n_state; i++) {
+        e->dev.wrote[i] = s != NULL ? hsp_segment_row_hash(s, i) : w.hash[i];
+    }
+    if (w.noop || w.hash == NULL) {
         row = hsp_epoch_device_unlike(e, version);
     }
     return row == UINT32_MAX

@@ -217,6 +217,8 @@ static void what_an_update_reads_and_writes_is_summed(void **state)
         assert_ok(hsp_engine_finish(d->engine, &d->err), &d->err);
         hash_state(d, hash);
         sum_state(d, wrote);
+        assert_int_equal(x->noop, t == NOOP_1 || t == NOOP_2);
+        assert_int_equal(x->loaded, t == NOOP_1);
         assert_int_equal(x->summed, t != NOOP_1 && t != NONE);
         assert_int_equal(x->compared, t > 1 && t != NONE && t != NONE + 1 && t != NOOP_2);
         assert_int_equal(x->first, t == 1);

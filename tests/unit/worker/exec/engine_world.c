@@ -71,7 +71,9 @@ static void look(struct ew_device *d, const struct hsp_written *w, struct ew_see
 {
     const uint32_t n = d->program->bind.n_state;
     assert_true(n <= EW_STATES);
-    *ret = (struct ew_seen){.summed = w->sums != NULL,
+    *ret = (struct ew_seen){.noop = w->noop,
+                            .loaded = w->loaded,
+                            .summed = w->sums != NULL,
                             .compared = w->sums != NULL && w->before != NULL,
                             .hashed = w->hash != NULL,
                             .first = w->first != NULL};

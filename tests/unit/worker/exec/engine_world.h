@@ -19,6 +19,7 @@ enum { EW_STATES = 16 };
 
 /* The report of the engine about a version, for each state tensor. */
 struct ew_seen {
+    bool noop, loaded;
     bool summed, compared, hashed, first; /* the following are there */
     struct hsp_state_sums sums[EW_STATES], before[EW_STATES];
     uint64_t hash[EW_STATES], of_first[EW_STATES];

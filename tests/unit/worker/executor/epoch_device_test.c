@@ -242,6 +242,13 @@ static void what_was_read_first_is_compared_with_its_seal(void **state)
         assert_int_equal(hsp_epoch_device_changed(&w->e, version), 0);
         assert_int_equal(hsp_epoch_device_changed(&w->e, version - 1), UINT32_MAX);
     }
+    hsp_segment_seal(w->e.seg[0], 5); /* and is stable: the first one is no longer sealed */
+    w->e.sealed = 5;
+    w->e.dev.newest = (struct hsp_written){.version = 7, .first = &read};
+    read = hsp_segment_row_hash(w->e.seg[0], 0);
+    assert_int_equal(hsp_epoch_device_changed(&w->e, 6), UINT32_MAX);
+    read ^= 1;
+    assert_int_equal(hsp_epoch_device_changed(&w->e, 6), 0);
     leave(w);
 }
 

@@ -1,6 +1,7 @@
 /* The keeper threads of members when one of them cannot go on, so that nobody waits for what will not
  * come; copies and seals of damaged state. */
 #include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "proto/layout/box.h"
@@ -11,6 +12,7 @@
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_train.h"
 #include "worker/executor/epoch_twins.h"
+#include "worker/state/box_hash.h"
 
 /* A vote waits for copies of its version; the one who makes them has not what it should copy. */
 static void a_vote_does_not_wait_for_a_keeper_that_failed(void **state)
@@ -159,6 +161,46 @@ static void what_was_not_written_so_is_not_sealed(void **state)
     assert_int_equal(sealed_next(&w.m[0]), HSP_NO_VERSION);
     assert_int_equal(hsp_segment_version(w.m[0].e.seg[EM_STEP % 2]), EM_STEP);
     em_end_world(&w);
+}
+
+/* A no-op step hashes what lies in memory. A bit that has flipped since the last update, or since
+ * the state was loaded, is in that hash, too. */
+static void what_no_step_has_written_is_not_sealed_damaged(void **state)
+{
+    struct em_world w;
+    struct hsp_err err = {0};
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        const bool loaded = k / 2 == 0, harm = k % 2 != 0;
+        uint64_t hash[1], wrote[1];
+        em_make_world(&w, 1);
+        struct em_member *m = &w.m[0];
+        em_make_next(&w, m);
+        uint8_t *x = m->e.dev.state;
+        const struct hsp_segment_row *r = hsp_segment_row_at(m->e.seg[EM_STEP % 2], 0);
+        const struct hsp_box_id id = {r->tensor, r->kind, r->dtype, r->full};
+        memcpy(x, hsp_segment_area(m->e.seg[EM_STEP % 2]), (size_t)hsp_box_count(&r->box) * 8);
+        x[5] ^= harm ? 8 : 0;
+        hash[0] = hsp_box_hash(&id, &r->box, &r->box, x);
+        m->sums[0] = m->before[0];
+        m->e.dev.wrote = wrote;
+        m->e.prog.bind.n_state = 1;
+        m->e.first = loaded ? EM_STEP : EM_STEP - 7;
+        m->e.dev.newest = (struct hsp_written){.version = EM_STEP + 1,
+                                               .noop = true,
+                                               .loaded = loaded,
+                                               .sums = loaded ? NULL : m->sums,
+                                               .hash = hash};
+        enum hsp_status st = hsp_epoch_seal_written(&m->e, &err);
+        if (harm) {
+            em_assert_refused(st, &err, HSP_EDIGEST,
+                              "version 41 here is damaged: wte.weight (param) [0:6, 0:4]");
+        } else {
+            assert_ok(st, &err);
+        }
+        assert_int_equal(sealed_next(m), harm ? HSP_NO_VERSION : EM_STEP + 1);
+        em_end_world(&w);
+    }
 }
 
 static void what_is_made_of_a_version_that_is_gone_is_not_sealed(void **state)
@@ -378,6 +420,7 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(a_keeper_hears_of_the_first_vote_at_once),
         cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
         cmocka_unit_test(what_one_thread_does_not_seal_no_other_seals),
+        cmocka_unit_test(what_no_step_has_written_is_not_sealed_damaged),
         cmocka_unit_test(what_is_made_of_a_version_that_is_gone_is_not_sealed),
         cmocka_unit_test(what_was_sealed_when_it_was_damaged_is_given_up),
         cmocka_unit_test(what_was_not_written_so_is_not_sealed),
