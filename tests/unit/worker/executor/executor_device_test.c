@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "proto/host/file_io.h"
@@ -143,6 +144,80 @@ static struct {
 static atomic_bool dies;
 static uint32_t n_ops; /* behind so many ops; of the thread that computes */
 
+/* ---- memory that steps ask for ---- */
+
+enum { FIRST = 12, LAST = 52 }; /* versions between which it is counted: validated once before */
+
+static atomic_uint *asked;       /* of all executors; NULL: not counted */
+static atomic_bool counts;       /* of this one */
+static struct hsp_backend ghost; /* its functions */
+
+static void count_call(void)
+{
+    if (atomic_load(&counts)) {
+        atomic_fetch_add(asked, 1);
+    }
+}
+
+static enum hsp_status counted_alloc(struct hsp_backend *b, enum hsp_mem mem, size_t bytes,
+                                     void **ret, struct hsp_err *err)
+{
+    count_call();
+    return ghost.alloc(b, mem, bytes, ret, err);
+}
+
+static enum hsp_status counted_pin(struct hsp_backend *b, void *p, size_t bytes,
+                                   struct hsp_err *err)
+{
+    count_call();
+    return ghost.pin(b, p, bytes, err);
+}
+
+static bool counted_unpin(struct hsp_backend *b, void *p)
+{
+    count_call();
+    return ghost.unpin(b, p);
+}
+
+__typeof__(hsp_ghost_open) __real_hsp_ghost_open, __wrap_hsp_ghost_open;
+
+enum hsp_status __wrap_hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backend **ret,
+                                      struct hsp_err *err)
+{
+    enum hsp_status st = __real_hsp_ghost_open(o, ret, err);
+    if (st == HSP_OK && asked != NULL) {
+        ghost = **ret;
+        (*ret)->alloc = counted_alloc;
+        (*ret)->pin = counted_pin;
+        (*ret)->unpin = counted_unpin;
+    }
+    return st;
+}
+
+/* Steps of an epoch take no memory of the device and pin none, also where they validate, and where
+ * a version is sealed, copied, or saved. */
+static void test_steps_take_no_memory(void **state)
+{
+    struct xw_world *w = *state;
+    const struct {
+        const char *plan;
+        uint32_t due_every;
+    } c[] = {{xw_plan_dp, 0}, {xw_plan_dp, 4}, {xw_plan_pp, 4}};
+    asked = mmap(NULL, sizeof *asked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(asked != MAP_FAILED);
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct hsp_epoch_plan *plan = xw_make_plan(w, c[i].plan);
+        struct run r;
+        w->due_every = c[i].due_every;
+        train(w, plan, true, &r);
+        assert_int_equal(atomic_load(asked), 0);
+        free(r.model);
+        (void)hsp_epoch_plan_free(plan);
+    }
+    assert_int_equal(munmap(asked, sizeof *asked), 0);
+    asked = NULL;
+}
+
 static void count(const struct hsp_ex_epoch *e)
 {
     if (fails.when == NEVER || strcmp(e->env->node, "n1") != 0 || fails.left-- > 0) {
@@ -164,6 +239,7 @@ enum hsp_status __wrap_hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t ve
                                              struct hsp_err *err)
 {
     count(e);
+    atomic_store(&counts, asked != NULL && version >= FIRST && version < LAST);
     return __real_hsp_epoch_device_save(e, version, err);
 }
 
@@ -616,6 +692,7 @@ HSP_TEST_FILE(executor_device_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_training_has_the_same_bits, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_so_has_training_in_bf16, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_steps_take_no_memory, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_cpus_and_devices_in_one_group, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_device_fails, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_an_executor_is_killed_in_an_update, xw_setup,
