@@ -239,8 +239,8 @@ static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
     e->share_notes = all_speak(c, e, e->n_peers, HSP_PROTO_NOTES);
     e->buckets = all_speak(c, e, e->n_ranks, HSP_PROTO_BUCKETS);
     e->due = all_speak(c, e, e->n_peers, HSP_PROTO_DUE);
-    e->live = all_speak(c, e, e->n_peers, HSP_PROTO_LIVE) &&
-              hsp_ci_replicated(&hsp_ci_plan(j, e->plan)->info, j->copies);
+    e->live = j->copies >= 2 && all_speak(c, e, e->n_peers, HSP_PROTO_LIVE) &&
+              hsp_ci_replicated(&hsp_ci_plan(j, e->plan)->info);
     e->old_name = old_name(c, j);
     e->phase = HSP_ATT_PREPARING;
     e->deadline_ms = c->now_ms + c->cfg.prepare_ms;

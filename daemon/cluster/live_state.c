@@ -9,28 +9,19 @@
  * others of the node want the same memory. */
 #define SAVED_PER_MS (UINT64_C(500) << 10)
 
-/* Whether @node has a home of shard @s among the first @n pieces of it. */
-static bool is_home(const struct hsp_plan_info *p, uint32_t s, uint32_t n, uint32_t node)
+bool hsp_ci_replicated(const struct hsp_plan_info *p)
 {
-    bool is = false;
-    for (uint32_t k = p->shard_first[s]; !is && k < p->shard_first[s] + n; k++) {
-        const struct hsp_piece_holder *x = &p->pieces[k];
-        is = x->holder == x->owner && HSP_DEVICE_NODE(p->device[x->owner]) == node;
-    }
-    return is;
-}
-
-bool hsp_ci_replicated(const struct hsp_plan_info *p, uint32_t copies)
-{
-    bool all = copies >= 2;
+    bool all = true;
     for (uint32_t s = 0; all && s < p->n_shards; s++) {
-        uint32_t nodes = 0, n = p->shard_first[s + 1] - p->shard_first[s];
-        for (uint32_t k = 0; nodes < copies && k < n; k++) {
-            const struct hsp_piece_holder *x = &p->pieces[p->shard_first[s] + k];
-            bool home = x->holder == x->owner;
-            nodes += home && !is_home(p, s, k, HSP_DEVICE_NODE(p->device[x->owner]));
+        uint32_t node = HSP_NO_NODE;
+        bool two = false;
+        for (uint32_t k = p->shard_first[s]; !two && k < p->shard_first[s + 1]; k++) {
+            const struct hsp_piece_holder *x = &p->pieces[k];
+            uint32_t at = HSP_DEVICE_NODE(p->device[x->owner]);
+            two = x->holder == x->owner && node != HSP_NO_NODE && at != node;
+            node = x->holder == x->owner ? at : node;
         }
-        all = nodes >= copies;
+        all = two;
     }
     return all;
 }

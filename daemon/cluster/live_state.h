@@ -9,8 +9,9 @@
 #define HSP_LIVE_STATE_H
 #include "daemon/cluster/cluster_state.h"
 
-/* Whether each shard of @info is at home on @copies nodes or more, and these are two at least. */
-bool hsp_ci_replicated(const struct hsp_plan_info *info, uint32_t copies);
+/* Whether each shard of @info is at home on two nodes or more. Further copies of it, on buddies or
+ * keepers, do not matter: sealing at a loss writes over no version that is stable. */
+bool hsp_ci_replicated(const struct hsp_plan_info *info);
 /* The time that @node needs beyond the usual one to answer SEAL of @j, to copy and hash its state,
  * which is a part of the memory that the plan says; 0 where the epoch saves none. */
 uint32_t hsp_ci_seal_more_ms(const struct hsp_job *j, uint32_t node);

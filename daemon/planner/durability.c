@@ -44,7 +44,7 @@ void hsp_durability_text(const struct hsp_cost *c, const struct hsp_job_spec *jo
     const uint32_t copies = job->copies;
     uint32_t nodes = c->nodes < copies ? c->nodes : copies, keepers = copies - nodes;
     since_checkpoint(job->ckpt_every_steps, since, sizeof(since));
-    hsp_durability_again(job, !c->copied && nodes >= 2 && keepers == 0, due, sizeof(due));
+    hsp_durability_again(job, !c->copied && nodes >= 2, due, sizeof(due));
     if (keepers > 0) {
         hsp_str_printf(spare, sizeof(spare),
                        "; %" PRIu32

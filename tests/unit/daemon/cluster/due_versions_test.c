@@ -373,13 +373,14 @@ static void halves_on_both_sides_of_a_vote(void **state)
     cw_end(&w);
 }
 
-static bool says_live(uint32_t protocol, bool halves)
+/* Of a job on two devices of @n_nodes nodes. */
+static bool says_live(uint32_t n_nodes, uint32_t copies, uint32_t protocol, bool halves)
 {
     struct cw_world w;
     uint32_t n = 0, live = 0;
-    cw_begin(&w, 2, 1);
-    w.c->nodes[1].protocol = protocol;
-    assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+    cw_begin(&w, n_nodes, 2 / n_nodes);
+    w.c->nodes[n_nodes - 1].protocol = protocol;
+    wc_submit(&w, (struct hsp_job_terms){.copies = copies});
     if (halves) {
         cw_plan_in_halves(&w);
     } else {
@@ -396,13 +397,17 @@ static bool says_live(uint32_t protocol, bool halves)
     return live > 0;
 }
 
-/* Ranks seal at a loss where each part is at home on two nodes, and all executors know of it. */
+/* Ranks seal at a loss where each part is at home on two nodes, and all executors know of it. More copies, which nobody
+ * here can keep, change nothing. */
 static void who_seals_at_a_loss(void **state)
 {
     (void)state;
-    assert_true(says_live(HSP_PROTO_LIVE, false));
-    assert_false(says_live(HSP_PROTO_LIVE - 1, false));
-    assert_false(says_live(HSP_PROTO_LIVE, true));
+    assert_true(says_live(2, 2, HSP_PROTO_LIVE, false));
+    assert_true(says_live(2, 3, HSP_PROTO_LIVE, false));
+    assert_false(says_live(2, 1, HSP_PROTO_LIVE, false));
+    assert_false(says_live(1, 2, HSP_PROTO_LIVE, false));
+    assert_false(says_live(2, 2, HSP_PROTO_LIVE - 1, false));
+    assert_false(says_live(2, 2, HSP_PROTO_LIVE, true));
 }
 
 /* So status tells the same cost of a loss behind a restart of hspmdd. */

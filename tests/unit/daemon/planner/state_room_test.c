@@ -288,8 +288,7 @@ static void the_others_go_on_without_a_full_node(void **state)
     scene_free(&s);
 }
 
-/* What a loss costs, of replicas, of copies, and with fewer replicas than the job is to have
- * copies. */
+/* What a loss costs, of replicas, of copies, and where keepers are to have a third copy. */
 static void replicas_cost_less(void **state)
 {
     (void)state;
@@ -303,7 +302,8 @@ static void replicas_cost_less(void **state)
     assert_non_null(strstr(text, "costs up to 7 steps and the one under way, of more"));
     job.copies = 3;
     hsp_durability_text(&(struct hsp_cost){.nodes = 2}, &job, text);
-    assert_non_null(strstr(text, "costs up to 7 steps and the one under way, of more"));
+    assert_non_null(strstr(text, "on 2 nodes, as replicas; 1 more by keepers"));
+    assert_non_null(strstr(text, "costs the step under way, and up to 7 steps while"));
     job.copies = 2;
     job.every = 1;
     hsp_durability_text(&(struct hsp_cost){.nodes = 2}, &job, text);
