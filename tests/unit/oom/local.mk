@@ -47,6 +47,7 @@ oom_cluster_tests = \
   tests/unit/oom/oom_clusternodes_test \
   tests/unit/oom/oom_crowd_test \
   tests/unit/oom/oom_devicehealth_test \
+  tests/unit/oom/oom_givenup_test \
   tests/unit/oom/oom_identity_test \
   tests/unit/oom/oom_keepers_test \
   tests/unit/oom/oom_keyholder_test \
@@ -64,13 +65,14 @@ tests_unit_oom_oom_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/cluster_nodes_test.c \
   tests/unit/daemon/cluster/crowd_test.c \
   tests/unit/daemon/cluster/device_health_test.c \
+  tests/unit/daemon/cluster/given_up_test.c \
   tests/unit/daemon/cluster/identity_test.c \
   tests/unit/daemon/cluster/keepers_test.c \
   tests/unit/daemon/cluster/key_holder_test.c \
   tests/unit/daemon/cluster/older_store_test.c \
   tests/unit/daemon/cluster/slow_test.c \
   tests/unit/daemon/cluster/cluster_stories.c tests/unit/daemon/cluster/cluster_stories.h \
-  tests/unit/oom/oom_cluster.c $(MSG_DUMP) $(CLUSTER_WORLD)
+  tests/unit/oom/oom_cluster.c $(MSG_DUMP) $(CLUSTER_WORLD) $(KEEPERS_WORLD)
 tests_unit_oom_oom_cluster_tests_LDFLAGS = $(HSP_OOM_LINK) \
   -Wl,--wrap=hsp_cluster_new,--wrap=hsp_cluster_load,--wrap=hsp_cluster_found \
   -Wl,--wrap=hsp_cluster_step,--wrap=hsp_cluster_spread

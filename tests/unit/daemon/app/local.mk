@@ -15,6 +15,7 @@ daemonapp_tests = \
   tests/unit/daemon/app/httpd_test \
   tests/unit/daemon/app/job_record_test \
   tests/unit/daemon/app/places_test \
+  tests/unit/daemon/app/plan_links_test \
   tests/unit/daemon/app/plan_request_test \
   tests/unit/daemon/app/prometheus_test \
   tests/unit/daemon/app/rebuild_test \
@@ -45,6 +46,7 @@ tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/httpd_test.c \
   tests/unit/daemon/app/job_record_test.c \
   tests/unit/daemon/app/places_test.c \
+  tests/unit/daemon/app/plan_links_test.c \
   tests/unit/daemon/app/plan_request_test.c \
   tests/unit/daemon/app/prometheus_test.c \
   tests/unit/daemon/app/rebuild_test.c \

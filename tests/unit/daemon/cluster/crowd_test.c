@@ -168,9 +168,30 @@ static void who_names_the_most_jobs_goes(void **state)
     cw_end(&w);
 }
 
+/* An agent of another cluster has the name of a node that is gone, and goes with it. */
+static void a_removed_node_frees_its_name(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    for (uint32_t ms = 0; ms < 2 * w.c->cfg.dead_ms; ms += 500) {
+        w.now += 500;
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    strange_hello(&w, 9, "n1", 7, 1);
+    assert_int_equal(hsp_cluster_parked_by_name(w.c, "n1")->as, HSP_PARKED_FOREIGN);
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_REMOVE, .node = "n1"}),
+                     HSP_OK);
+    assert_int_equal(cw_find(&w, HSP_ACT_CLOSE)->conn, 9);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(crowd_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_removed_node_frees_its_name),
         cmocka_unit_test(a_crowd_leaves_places_for_others),
         cmocka_unit_test(a_crowd_under_the_names_of_nodes),
         cmocka_unit_test(a_crowd_takes_turns),

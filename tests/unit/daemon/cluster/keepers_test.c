@@ -1,6 +1,6 @@
 /* Tests keepers, the nodes that keep the state of a job that stands on too few nodes: how they
- * come, go and refuse. Node k has device 0 and keepers behind it, on connection k + 1. */
-#include "tests/unit/daemon/cluster/cluster_world.h"
+ * come, go and refuse. */
+#include "tests/unit/daemon/cluster/keepers_world.h"
 
 #include <stdio.h>
 
@@ -11,143 +11,6 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/spread.h"
 #include "proto/base/size.h"
-
-#define BYTES 1000u
-
-static void msg(struct cw_world *w, uint32_t node, struct hsp_msg m)
-{
-    cw_msg(w, node + 1, m);
-}
-
-static void allow(struct cw_world *w, uint32_t node, bool on)
-{
-    char name[8];
-    (void)snprintf(name, sizeof(name), "n%u", node);
-    assert_int_equal(
-        cw_admin(w, (struct hsp_admin_event){.verb = on ? HSP_ADMIN_ALLOW : HSP_ADMIN_DENY,
-                                             .node = name}),
-        HSP_OK);
-}
-
-/* A node of keepers alone, one of them. */
-static void hello_keeper(struct cw_world *w, uint32_t node)
-{
-    char name[8];
-    struct hsp_m_device dev = {.kind = HSP_KIND_KEEPER, .speed = 1, .up = true, .address = "x"};
-    (void)snprintf(name, sizeof(name), "n%u", node);
-    allow(w, node, true);
-    cw_say_hello(w, node + 1,
-                 (struct hsp_m_hello){
-                     .node = name, .was = cw_last(w, name), .n_devices = 1, .devices = &dev});
-}
-
-static void joins(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
-{
-    struct hsp_m_device dev[4];
-    char name[8];
-    (void)snprintf(name, sizeof(name), "n%u", node);
-    for (uint32_t i = 0; i <= n_keepers; i++) {
-        dev[i] = (struct hsp_m_device){.index = i,
-                                       .kind = i == 0 ? "cpu" : HSP_KIND_KEEPER,
-                                       .speed = 1,
-                                       .mem_bytes = i == 0 ? 1 : room,
-                                       .up = true,
-                                       .address = "x"};
-    }
-    cw_say_hello(
-        w, node + 1,
-        (struct hsp_m_hello){
-            .node = name, .was = cw_last(w, name), .n_devices = n_keepers + 1, .devices = dev});
-}
-
-static void hello(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
-{
-    allow(w, node, true);
-    joins(w, node, n_keepers, room);
-}
-
-static void begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_keepers)
-{
-    cw_begin(w, 0, 0);
-    for (uint32_t i = 0; i < n_nodes; i++) {
-        hello(w, i, n_keepers, 0);
-    }
-}
-
-/* Answers the last question: one rank on the first device offered, and the keepers @copies
- * needs. */
-static void plan(struct cw_world *w, uint32_t copies)
-{
-    uint64_t mem = 0, folder = BYTES;
-    double compute = 1;
-    uint32_t first[2] = {0, copies};
-    struct hsp_piece_holder pieces[8] = {{0, 0}};
-    for (uint32_t i = 1; i < copies; i++) {
-        pieces[i] = (struct hsp_piece_holder){i, 0};
-    }
-    struct hsp_plan_info info = {.n_ranks = 1,
-                                 .device = &w->asked[0],
-                                 .mem_bytes = &mem,
-                                 .folder_bytes = &folder,
-                                 .compute_s = &compute,
-                                 .n_shards = 1,
-                                 .shard_first = first,
-                                 .pieces = pieces,
-                                 .n_spare = copies - 1,
-                                 .keep_bytes = BYTES};
-    cw_step(
-        w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
-                              .u.plan = {.job = w->asked_job, .ticket = w->ticket, .info = &info}});
-}
-
-/* All peers of the attempt are ready, then its first vote passes, then the requested devices are
- * given back. */
-static void run(struct cw_world *w, uint32_t id, uint64_t version)
-{
-    const struct hsp_job *j = cw_job(w, id);
-    uint64_t epoch = j->att.epoch;
-    for (uint32_t i = 0; i < j->att.n_peers && j->att.phase != HSP_ATT_GO; i++) {
-        hsp_device_id d = j->att.peers[i].device;
-        msg(w, HSP_DEVICE_NODE(d),
-            (struct hsp_msg){.type = HSP_MSG_READY,
-                             .epoch = epoch,
-                             .u.ready = {.job = id, .device = HSP_DEVICE_INDEX(d)}});
-    }
-    assert_int_equal(j->att.phase, HSP_ATT_GO);
-    for (uint32_t i = j->att.n_ranks; i < j->att.n_peers; i++) { /* a peer without a vote says so */
-        hsp_device_id d = j->att.peers[i].device;
-        msg(w, HSP_DEVICE_NODE(d),
-            (struct hsp_msg){
-                .type = HSP_MSG_STARTED,
-                .epoch = epoch,
-                .u.started = {.job = id, .device = HSP_DEVICE_INDEX(d), .step = version}});
-    }
-    double compute = 1;
-    msg(w, HSP_DEVICE_NODE(j->att.peers[0].device),
-        (struct hsp_msg){
-            .type = HSP_MSG_STEP,
-            .epoch = epoch,
-            .u.step = {.job = id, .step = version, .n_compute = 1, .compute_s = &compute}});
-    assert_int_equal(j->cur.epoch, epoch);
-    for (uint32_t d = 0; d < w->c->n_nodes * HSP_NODE_DEVICES; d++) {
-        if (hsp_ci_device(w->c, d)->job == id && hsp_ci_device(w->c, d)->ask != HSP_ASK_NONE) {
-            msg(w, HSP_DEVICE_NODE(d),
-                (struct hsp_msg){.type = HSP_MSG_RELEASED,
-                                 .u.devref = {.job = id, .device = HSP_DEVICE_INDEX(d)}});
-        }
-    }
-}
-
-static void submit(struct cw_world *w, const char *name, uint32_t copies)
-{
-    cw_step(w,
-            (struct hsp_event){
-                .type = HSP_EV_ADMIN,
-                .u.admin = {
-                    .verb = HSP_ADMIN_SUBMIT,
-                    .spec = {.name = name, .min = 1, .max = 1, .copies = copies, .steps = 100}}});
-    plan(w, copies);
-}
 
 /* The running epoch has n keepers, the first on device @d. */
 static void assert_keeps(const struct cw_world *w, uint32_t id, uint32_t n, hsp_device_id d)
@@ -208,9 +71,9 @@ static void keepers_are_not_had(void **state)
 {
     (void)state;
     struct cw_world w;
-    begin(&w, 3, 2);
-    submit(&w, "a", 2);
-    run(&w, 1, 0);
+    kw_begin(&w, 3, 2);
+    kw_submit(&w, "a", 2);
+    kw_run(&w, 1, 0);
     assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
     assert_int_equal(cw_submit(&w, "big", 0, 3, 3), HSP_OK);
     assert_string_equal(cw_job(&w, 2)->reason,
@@ -223,8 +86,8 @@ static void beside_other_jobs(void **state)
 {
     (void)state;
     struct cw_world w;
-    begin(&w, 3, 2);
-    submit(&w, "a", 2);
+    kw_begin(&w, 3, 2);
+    kw_submit(&w, "a", 2);
     const struct hsp_cl_epoch *e = &cw_job(&w, 1)->att;
     assert_int_equal(e->n_ranks, 1);
     assert_int_equal(e->n_keepers, 1);
@@ -238,20 +101,20 @@ static void beside_other_jobs(void **state)
         }
     }
     assert_int_equal(prepares, 2);
-    run(&w, 1, 0);
+    kw_run(&w, 1, 0);
     assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
     assert_nodes(&w, 1, 2);
     /* the node that keeps is free for another job; that one is kept where the least is kept */
     assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 0))->job, 0);
-    submit(&w, "b", 3);
+    kw_submit(&w, "b", 3);
     assert_int_equal(w.asked[0], HSP_DEVICE(1, 0));
-    run(&w, 2, 0);
+    kw_run(&w, 2, 0);
     assert_keeps(&w, 2, 2, HSP_DEVICE(0, 1));
     assert_int_equal(cw_job(&w, 2)->cur.peers[2].device, HSP_DEVICE(2, 1));
     assert_nodes(&w, 2, 3);
-    submit(&w, "c", 2);
+    kw_submit(&w, "c", 2);
     assert_int_equal(w.asked[0], HSP_DEVICE(2, 0));
-    run(&w, 3, 0);
+    kw_run(&w, 3, 0);
     assert_keeps(&w, 3, 1, HSP_DEVICE(0, 2));
     assert_int_equal(cw_job(&w, 1)->cur.epoch, 1); /* nobody was disturbed */
     cw_end(&w);
@@ -263,11 +126,12 @@ static void what_is_free_now_counts(void **state)
     (void)state;
     for (int full = 0; full < 2; full++) {
         struct cw_world w;
-        begin(&w, 3, 1);
-        msg(&w, 1,
+        kw_begin(&w, 3, 1);
+        kw_msg(
+            &w, 1,
             (struct hsp_msg){.type = HSP_MSG_HEARTBEAT,
-                             .u.beat = {.seq = 1, .folder_free = full ? BYTES - 1 : BYTES}});
-        submit(&w, "a", 2);
+                             .u.beat = {.seq = 1, .folder_free = full ? KW_BYTES - 1 : KW_BYTES}});
+        kw_submit(&w, "a", 2);
         assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(full ? 2 : 1, 1));
         cw_end(&w);
     }
@@ -277,24 +141,24 @@ static void room_and_refusal(void **state)
 {
     (void)state;
     struct cw_world w;
-    begin(&w, 2, 1);
-    hello(&w, 2, 1, BYTES - 1); /* too small */
-    submit(&w, "a", 2);
+    kw_begin(&w, 2, 1);
+    kw_hello(&w, 2, 1, KW_BYTES - 1); /* too small */
+    kw_submit(&w, "a", 2);
     assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
     /* the only one that fits cannot: the job begins without, and nothing counts as a failure */
-    msg(&w, 1,
-        (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
-                         .epoch = 1,
-                         .u.failed = {.job = 1,
-                                      .device = 1,
-                                      .fact = HSP_FACT_OUT_OF_MEMORY,
-                                      .peer = HSP_MSG_RANKS,
-                                      .reason = "no space"}});
-    plan(&w, 2);
+    kw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                            .epoch = 1,
+                            .u.failed = {.job = 1,
+                                         .device = 1,
+                                         .fact = HSP_FACT_OUT_OF_MEMORY,
+                                         .peer = HSP_MSG_RANKS,
+                                         .reason = "no space"}});
+    kw_plan(&w, 2);
     assert_int_equal(cw_job(&w, 1)->failures, 0);
     assert_int_equal(cw_job(&w, 1)->n_facts, 0);
     assert_int_equal(cw_job(&w, 1)->att.n_keepers, 0);
-    run(&w, 1, 0);
+    kw_run(&w, 1, 0);
     assert_nodes(&w, 1, 1);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     /* a while later it is asked again */
@@ -303,12 +167,12 @@ static void room_and_refusal(void **state)
     while (w.now < until) {
         w.now += 1000;
         for (uint32_t i = 0; i < 3; i++) {
-            msg(&w, i, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            kw_msg(&w, i, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
         }
     }
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
     assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
-    run(&w, 1, 7);
+    kw_run(&w, 1, 7);
     assert_nodes(&w, 1, 2);
     cw_end(&w);
 }
@@ -320,26 +184,26 @@ static void a_rank_that_cannot_prepare(void **state)
     (void)state;
     static const hsp_msec pause[] = {0, 1000, 2000, 4000};
     struct cw_world w;
-    begin(&w, 1, 1);
-    submit(&w, "a", 2);
-    run(&w, 1, 0);
+    kw_begin(&w, 1, 1);
+    kw_submit(&w, "a", 2);
+    kw_run(&w, 1, 0);
     assert_nodes(&w, 1, 1);
-    hello_keeper(&w, 1);
+    kw_hello_keeper(&w, 1);
     const struct hsp_job *j = cw_job(&w, 1);
     for (size_t k = 0; k < sizeof pause / sizeof pause[0]; k++) {
         assert_int_equal(j->state, HSP_JOB_SWITCHING);
-        msg(&w, 0,
-            (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
-                             .epoch = j->att.epoch,
-                             .u.failed = {.job = 1,
-                                          .fact = HSP_FACT_STATE_FOLDER,
-                                          .peer = HSP_MSG_RANKS,
-                                          .reason = "no space"}});
+        kw_msg(&w, 0,
+               (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                                .epoch = j->att.epoch,
+                                .u.failed = {.job = 1,
+                                             .fact = HSP_FACT_STATE_FOLDER,
+                                             .peer = HSP_MSG_RANKS,
+                                             .reason = "no space"}});
         for (hsp_msec end = w.now + pause[k]; w.now < end;) {
             assert_int_equal(j->state, HSP_JOB_RUNNING);
             w.now += 500;
-            msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-            msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            kw_msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            kw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
         }
     }
     assert_int_equal(j->failures, 0);
@@ -353,16 +217,16 @@ static void another_layout_needs_room(void **state)
     (void)state;
     for (uint32_t full = 0; full < 2; full++) {
         struct cw_world w;
-        begin(&w, 1, 1);
-        submit(&w, "a", 3);
-        run(&w, 1, 0);
-        hello_keeper(&w, 1);
-        run(&w, 1, 5);
+        kw_begin(&w, 1, 1);
+        kw_submit(&w, "a", 3);
+        kw_run(&w, 1, 0);
+        kw_hello_keeper(&w, 1);
+        kw_run(&w, 1, 5);
         assert_keeps(&w, 1, 1, HSP_DEVICE(1, 0));
         const struct hsp_job *j = cw_job(&w, 1);
-        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT, .u.beat = {.folder_free = BYTES - 1}};
-        msg(&w, full, beat);
-        hello_keeper(&w, 2);
+        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT, .u.beat = {.folder_free = KW_BYTES - 1}};
+        kw_msg(&w, full, beat);
+        kw_hello_keeper(&w, 2);
         for (hsp_msec end = w.now + 40000; w.now < end; w.now += 1000) {
             assert_int_equal(j->state, HSP_JOB_RUNNING);
             assert_string_equal(
@@ -374,19 +238,19 @@ static void another_layout_needs_room(void **state)
                                  "no room for another 0.001 MB, which a switch takes: make room "
                                  "there, or mount it with a greater size");
             for (uint32_t i = 0; i < 3; i++) {
-                msg(&w, i, i == full ? beat : (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+                kw_msg(&w, i, i == full ? beat : (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
             }
         }
         assert_int_equal(j->failures, 0);
-        beat.u.beat.folder_free = BYTES;
+        beat.u.beat.folder_free = KW_BYTES;
         for (hsp_msec end = w.now + 61000; w.now < end && j->state == HSP_JOB_RUNNING;) {
             for (uint32_t i = 0; i < 3; i++) {
-                msg(&w, i, i == full ? beat : (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+                kw_msg(&w, i, i == full ? beat : (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
             }
             w.now += 1000;
         }
         assert_int_equal(j->state, HSP_JOB_SWITCHING);
-        run(&w, 1, 9);
+        kw_run(&w, 1, 9);
         assert_keeps(&w, 1, 2, HSP_DEVICE(1, 0));
         cw_end(&w);
     }
@@ -398,23 +262,23 @@ static void late(void **state)
 {
     (void)state;
     struct cw_world w;
-    begin(&w, 2, 1);
-    submit(&w, "a", 2);
+    kw_begin(&w, 2, 1);
+    kw_submit(&w, "a", 2);
     assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
-    msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready = {.job = 1}});
+    kw_msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready = {.job = 1}});
     for (hsp_msec until = cw_job(&w, 1)->att.deadline_ms; w.now < until;) {
         assert_int_equal(cw_job(&w, 1)->att.epoch, 1);
         w.now += 500;
-        msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-        msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        kw_msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        kw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     }
     cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
     assert_int_equal(cw_job(&w, 1)->att.epoch, 0);
-    plan(&w, 2);
+    kw_plan(&w, 2);
     assert_int_equal(cw_job(&w, 1)->failures, 0);
     assert_int_equal(cw_job(&w, 1)->n_facts, 0);
     assert_int_equal(cw_job(&w, 1)->att.n_keepers, 0);
-    run(&w, 1, 0);
+    kw_run(&w, 1, 0);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     cw_end(&w);
 }
@@ -430,12 +294,12 @@ static void comes_and_is_drained(void **state)
 {
     (void)state;
     struct cw_world w;
-    begin(&w, 1, 1);
-    submit(&w, "a", 2);
-    run(&w, 1, 0);
+    kw_begin(&w, 1, 1);
+    kw_submit(&w, "a", 2);
+    kw_run(&w, 1, 0);
     assert_keeps(&w, 1, 0, 0);
     assert_nodes(&w, 1, 1);
-    hello(&w, 1, 1, 0);
+    kw_hello(&w, 1, 1, 0);
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SWITCHING);
     assert_int_equal(w.n_copied, 1);
@@ -443,12 +307,12 @@ static void comes_and_is_drained(void **state)
     assert_int_equal(j->att.from_plan, 1);
     assert_int_equal(j->att.plan, 2);
     assert_int_equal(j->att.n_keepers, 1);
-    run(&w, 1, 5);
+    kw_run(&w, 1, 5);
     assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
     assert_nodes(&w, 1, 2);
     assert_int_equal(j->n_plans, 1);
     /* one more than needed changes nothing */
-    hello(&w, 2, 1, 0);
+    kw_hello(&w, 2, 1, 0);
     assert_int_equal(j->state, HSP_JOB_RUNNING);
     /* drained: another takes over, and the old one is told so as a source without rows */
     drain(&w, "n1");
@@ -457,7 +321,7 @@ static void comes_and_is_drained(void **state)
     assert_int_equal(j->att.peers[1].device, HSP_DEVICE(2, 1));
     assert_int_equal(j->att.peers[2].device, HSP_DEVICE(1, 1));
     assert_int_equal(j->att.n_sources, 1);
-    run(&w, 1, 9);
+    kw_run(&w, 1, 9);
     assert_keeps(&w, 1, 1, HSP_DEVICE(2, 1));
     assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
     assert_true(w.c->nodes[1].drained_told);
@@ -470,46 +334,46 @@ static void only_where_it_is_allowed(void **state)
     (void)state;
     struct cw_world w;
     cw_begin(&w, 0, 0);
-    joins(&w, 0, 1, 0);
-    joins(&w, 1, 1, 0);
-    submit(&w, "a", 2);
-    run(&w, 1, 0);
+    kw_joins(&w, 0, 1, 0);
+    kw_joins(&w, 1, 1, 0);
+    kw_submit(&w, "a", 2);
+    kw_run(&w, 1, 0);
     const struct hsp_job *j = cw_job(&w, 1);
     assert_keeps(&w, 1, 0, 0);
-    joins(&w, 2, 1, 0);
+    kw_joins(&w, 2, 1, 0);
     assert_int_equal(j->state, HSP_JOB_RUNNING);
     cw_restart(&w, NULL);
     cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, 1);
     assert_false(w.c->nodes[1].holder);
     cw_let_go(&w, 1, 1);
-    joins(&w, 1, 1, 0);
-    joins(&w, 2, 1, 0);
-    allow(&w, 2, true);
+    kw_joins(&w, 1, 1, 0);
+    kw_joins(&w, 2, 1, 0);
+    kw_allow(&w, 2, true);
     assert_string_equal(cw_fact(&w, "admin.allow"), "to keep copies of state");
     j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SWITCHING);
     assert_string_equal(j->cause, "n2/1 can keep a copy");
-    run(&w, 1, 3);
+    kw_run(&w, 1, 3);
     assert_keeps(&w, 1, 1, HSP_DEVICE(2, 1));
-    allow(&w, 1, true); /* one more than needed */
+    kw_allow(&w, 1, true); /* one more than needed */
     assert_int_equal(j->state, HSP_JOB_RUNNING);
-    allow(&w, 2, false);
+    kw_allow(&w, 2, false);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "what it keeps moves to another node that may, where there is room");
     assert_int_equal(j->state, HSP_JOB_SWITCHING);
     assert_string_equal(j->cause, "deny of n2/1, which keeps a copy");
-    run(&w, 1, 5);
+    kw_run(&w, 1, 5);
     assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
     assert_string_equal(hsp_cluster_not_allowed(w.c, j), "n2");
-    allow(&w, 1, false);
+    kw_allow(&w, 1, false);
     assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
                            "what it keeps goes, for no other node that may keep copies is free"));
-    run(&w, 1, 8);
+    kw_run(&w, 1, 8);
     assert_keeps(&w, 1, 0, 0);
-    allow(&w, 0, false); /* whose loss is spoken of: a copy beside the state is none */
+    kw_allow(&w, 0, false); /* whose loss is spoken of: a copy beside the state is none */
     assert_string_equal(hsp_cluster_not_allowed(w.c, j), "n1");
-    allow(&w, 1, true);
-    allow(&w, 2, true);
+    kw_allow(&w, 1, true);
+    kw_allow(&w, 2, true);
     assert_null(hsp_cluster_not_allowed(w.c, j));
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "jobs that lack a copy get one there, without losing a step");
@@ -521,24 +385,24 @@ static void allowed_before_it_joins(void **state)
 {
     (void)state;
     struct cw_world w;
-    begin(&w, 1, 1);
-    allow(&w, 5, true);
+    kw_begin(&w, 1, 1);
+    kw_allow(&w, 5, true);
     assert_int_equal(w.c->n_nodes, 2);
     assert_string_equal(w.c->nodes[1].reason, "has not joined yet");
     assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
                            "no node of that name has joined yet: this is kept for it until "
                            "hspmdctl node remove "));
-    allow(&w, 0, true);
+    kw_allow(&w, 0, true);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "jobs that lack a copy get one there, without losing a step");
-    allow(&w, 0, false);
+    kw_allow(&w, 0, false);
     cw_restart(&w, NULL);
     assert_true(w.c->nodes[1].holder && w.c->nodes[1].state == HSP_NODE_LEFT);
-    hello(&w, 0, 1, 0);
+    kw_hello(&w, 0, 1, 0);
     assert_int_equal(w.c->nodes[0].state, HSP_NODE_LIVE);
-    submit(&w, "a", 2);
-    run(&w, 1, 0);
-    joins(&w, 5, 1, 0);
+    kw_submit(&w, "a", 2);
+    kw_run(&w, 1, 0);
+    kw_joins(&w, 5, 1, 0);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
     assert_int_equal(w.c->nodes[1].incarnation, 3);
     assert_string_equal(w.c->nodes[1].reason, "");
@@ -558,18 +422,18 @@ static void kept_though_it_cannot_move(void **state)
     (void)state;
     for (int planned = 0; planned < 2; planned++) {
         struct cw_world w;
-        begin(&w, 1, 1);
-        submit(&w, "a", 2);
-        run(&w, 1, 0);
+        kw_begin(&w, 1, 1);
+        kw_submit(&w, "a", 2);
+        kw_run(&w, 1, 0);
         drain(&w, "n0");
         const struct hsp_job *j = cw_job(&w, 1);
         assert_int_equal(j->state, HSP_JOB_RUNNING);
         assert_non_null(strstr(j->reason, "needs 1 device; no node offers any"));
         hsp_device_id keeper = planned == 0 ? HSP_DEVICE(1, 0) : HSP_DEVICE(1, 1);
         if (planned == 0) {
-            hello_keeper(&w, 1);
+            kw_hello_keeper(&w, 1);
         } else {
-            hello(&w, 1, 1, 0);
+            kw_hello(&w, 1, 1, 0);
             assert_int_equal(w.asked[0], HSP_DEVICE(1, 0));
             cw_step(&w, (struct hsp_event){
                             .type = HSP_EV_PLAN_DONE,
@@ -577,55 +441,47 @@ static void kept_though_it_cannot_move(void **state)
         }
         assert_int_equal(j->state, HSP_JOB_SWITCHING);
         assert_int_equal(j->att.peers[1].device, keeper);
-        run(&w, 1, 5);
+        kw_run(&w, 1, 5);
         assert_keeps(&w, 1, 1, keeper);
         assert_nodes(&w, 1, 2);
         cw_end(&w);
     }
 }
 
-static void sealed(struct cw_world *w, uint32_t node, struct hsp_m_holding *h, uint32_t n)
-{
-    msg(w, node,
-        (struct hsp_msg){.type = HSP_MSG_SEALED,
-                         .epoch = cw_job(w, 1)->seal_upto,
-                         .u.sealed = {.job = 1, .n_holdings = n, .holdings = h}});
-}
-
 static void a_keeper_dies(void **state)
 {
     (void)state;
     struct cw_world w;
-    begin(&w, 3, 1);
-    submit(&w, "a", 2);
-    run(&w, 1, 0);
-    msg(&w, 1,
-        (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD,
-                         .u.dead = {.device = 1, .restart_ms = 0, .reason = "signal 9"}});
+    kw_begin(&w, 3, 1);
+    kw_submit(&w, "a", 2);
+    kw_run(&w, 1, 0);
+    kw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD,
+                            .u.dead = {.device = 1, .restart_ms = 0, .reason = "signal 9"}});
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
     struct hsp_m_holding own = {1, 0, 1, 0, 0, 4}, kept = {1, 1, 1, 1, 0, 4};
-    sealed(&w, 0, &own, 1);
-    sealed(&w, 1, &kept, 1);
+    kw_sealed(&w, 0, &own, 1);
+    kw_sealed(&w, 1, &kept, 1);
     /* the keeper comes back soon: the same layout goes on with it */
     assert_int_equal(cw_job(&w, 1)->att.plan, 1);
     assert_int_equal(cw_job(&w, 1)->att.step, 4);
     assert_int_equal(cw_job(&w, 1)->att.n_sources, 2);
-    msg(&w, 1,
-        (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.device = 1, .address = "y"}});
-    run(&w, 1, 4);
+    kw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.device = 1, .address = "y"}});
+    kw_run(&w, 1, 4);
     /* now with its node: another layout, from the old one, with another keeper */
-    msg(&w, 0,
-        (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
-                         .epoch = cw_job(&w, 1)->cur.epoch,
-                         .u.lost = {.job = 1, .peer = 1, .reason = "closed"}});
+    kw_msg(&w, 0,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = cw_job(&w, 1)->cur.epoch,
+                            .u.lost = {.job = 1, .peer = 1, .reason = "closed"}});
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     own.version = 6;
-    sealed(&w, 0, &own, 1);
+    kw_sealed(&w, 0, &own, 1);
     assert_int_equal(cw_job(&w, 1)->att.from_plan, 1);
     assert_true(cw_job(&w, 1)->att.plan > 1);
     assert_int_equal(cw_job(&w, 1)->att.step, 6);
     assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(2, 1));
-    run(&w, 1, 6);
+    kw_run(&w, 1, 6);
     assert_nodes(&w, 1, 2);
     cw_end(&w);
 }
@@ -634,25 +490,25 @@ static void the_trainer_dies(void **state)
 {
     (void)state;
     struct cw_world w;
-    begin(&w, 3, 1);
-    submit(&w, "a", 2);
-    run(&w, 1, 0);
+    kw_begin(&w, 3, 1);
+    kw_submit(&w, "a", 2);
+    kw_run(&w, 1, 0);
     /* a keeper says it where the trainer may not have come to; a node that is no member has no
      * say */
     struct hsp_msg said = {.type = HSP_MSG_STEP, .epoch = 1, .u.step = {.job = 1, .step = 6}};
-    msg(&w, 2, said);
+    kw_msg(&w, 2, said);
     assert_null(cw_find(&w, HSP_ACT_METRIC));
-    msg(&w, 1, said);
+    kw_msg(&w, 1, said);
     assert_non_null(cw_find(&w, HSP_ACT_METRIC));
-    msg(&w, 1,
-        (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
-                         .epoch = 1,
-                         .u.lost = {.job = 1, .device = 1, .peer = 0, .reason = "closed"}});
+    kw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = 1,
+                            .u.lost = {.job = 1, .device = 1, .peer = 0, .reason = "closed"}});
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->state, HSP_NODE_DEAD);
-    plan(&w, 2); /* asked while the nodes seal */
+    kw_plan(&w, 2); /* asked while the nodes seal */
     struct hsp_m_holding kept[2] = {{1, 1, 1, 1, 0, 7}, {1, 1, 1, 1, 0, 6}};
-    sealed(&w, 1, kept, 2);
+    kw_sealed(&w, 1, kept, 2);
     const struct hsp_cl_epoch *e = &cw_job(&w, 1)->att;
     assert_int_equal(e->mode, HSP_MODE_RECOVER);
     assert_int_equal(e->step, 7);
@@ -665,131 +521,10 @@ static void the_trainer_dies(void **state)
     assert_int_equal(e->sources[0].peer, 2);
     assert_int_equal(e->sources[0].holder, 1);
     assert_int_equal(e->sources[0].owner, 0);
-    run(&w, 1, 7);
+    kw_run(&w, 1, 7);
     assert_nodes(&w, 1, 2);
     /* its copies are released */
     assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
-    cw_end(&w);
-}
-
-/* Device @device of @node says that epoch @epoch of job 1 gives up @version. */
-static void gives_up(struct cw_world *w, uint32_t node, uint32_t device, uint64_t epoch,
-                     uint64_t version)
-{
-    msg(w, node,
-        (struct hsp_msg){.type = HSP_MSG_STATE_DAMAGED,
-                         .u.damaged = {.job = 1,
-                                       .device = device,
-                                       .plan = 1,
-                                       .rank = device,
-                                       .owner = 0,
-                                       .version = version,
-                                       .live = true,
-                                       .given_up_in = epoch,
-                                       .part = "replicas differ"}});
-}
-
-/* A job with a keeper, of which vote 6 has passed. */
-static void begin_kept(struct cw_world *w)
-{
-    begin(w, 3, 1);
-    submit(w, "a", 2);
-    run(w, 1, 0);
-    msg(w, 0, (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 1, .u.step = {.job = 1, .step = 6}});
-    assert_int_equal(cw_job(w, 1)->stable, 6);
-}
-
-static void break_and_seal(struct cw_world *w, uint64_t own_version, uint64_t kept_version)
-{
-    struct hsp_m_holding own = {1, 0, 1, 0, 0, own_version};
-    struct hsp_m_holding kept[2] = {{1, 1, 1, 1, 0, kept_version},
-                                    {1, 1, 1, 1, 0, kept_version - 1}};
-    msg(w, 0,
-        (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
-                         .epoch = cw_job(w, 1)->cur.epoch,
-                         .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "it differs"}});
-    for (uint32_t i = 0; i < 3; i++) { /* no pair is broken */
-        msg(w, i,
-            (struct hsp_msg){.type = HSP_MSG_REACHED, .u.reached = {.round = w->c->next_round}});
-    }
-    sealed(w, 0, &own, 1);
-    sealed(w, 1, kept, 2);
-}
-
-/* A keeper has a version before the vote on it. When its ranks have given the version up, nothing
- * begins with it; where all have deleted it, it can be made again. */
-static void what_was_given_up_is_not_taken_from_a_keeper(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    begin_kept(&w);
-    gives_up(&w, 0, 0, 1, 7);
-    assert_string_equal(cw_fact(&w, "state.given_up"),
-                        "version 7 in layout 1: replicas differ; it is computed again from an "
-                        "earlier one");
-    break_and_seal(&w, 6, 7);
-    const struct hsp_job *j = cw_job(&w, 1);
-    assert_true(j->att.mode == HSP_MODE_RECOVER && j->att.plan == 1);
-    assert_int_equal(j->att.step, 6);
-    assert_int_equal(cw_find(&w, HSP_ACT_PREPARE)->msg->u.prepare.void_from, 7);
-    run(&w, 1, 6);
-    assert_true(j->plans[0].void_from == UINT64_MAX);
-    gives_up(&w, 0, 0, 1, 7); /* said again after a reconnect */
-    assert_true(j->plans[0].void_from == UINT64_MAX);
-    break_and_seal(&w, 7, 7);
-    assert_int_equal(j->att.step, 7);
-    assert_true(cw_find(&w, HSP_ACT_PREPARE)->msg->u.prepare.void_from == UINT64_MAX);
-    cw_end(&w);
-}
-
-/* The report may come when an attempt with that version is prepared. */
-static void what_is_given_up_late_is_left(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    begin_kept(&w);
-    break_and_seal(&w, 6, 7);
-    const struct hsp_job *j = cw_job(&w, 1);
-    assert_int_equal(j->att.step, 7);
-    uint32_t failures = j->failures;
-    gives_up(&w, 0, 0, 1, 7);
-    assert_int_equal(j->att.step, 6);
-    assert_int_equal(j->failures, failures);
-    cw_end(&w);
-}
-
-/* Only a rank may give up a version, and only one that no vote has passed. */
-static void who_may_give_up_what(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    begin_kept(&w);
-    gives_up(&w, 1, 1, 1, 7); /* the keeper */
-    gives_up(&w, 2, 0, 1, 7); /* no member */
-    gives_up(&w, 0, 0, 1, 6); /* the version is stable */
-    gives_up(&w, 0, 0, 2, 7); /* no epoch */
-    assert_true(cw_job(&w, 1)->plans[0].void_from == UINT64_MAX);
-    gives_up(&w, 0, 0, 1, 8);
-    assert_int_equal(cw_job(&w, 1)->plans[0].void_from, 8);
-    gives_up(&w, 0, 0, 1, 9);
-    assert_null(cw_fact(&w, "state.given_up")); /* version 8 is given up, with all above */
-    gives_up(&w, 0, 0, 1, 7);
-    assert_int_equal(cw_job(&w, 1)->plans[0].void_from, 7);
-    cw_end(&w);
-}
-
-static void what_was_given_up_survives_a_restart(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    begin_kept(&w);
-    gives_up(&w, 0, 0, 1, 7);
-    cw_restart(&w, NULL);
-    assert_int_equal(cw_job(&w, 1)->plans[0].void_from, 7);
-    struct hsp_buf b;
-    cw_text(&w, &b);
-    assert_non_null(strstr(hsp_buf_cstr(&b), "void from 7"));
-    hsp_buf_fini(&b);
     cw_end(&w);
 }
 
@@ -797,16 +532,16 @@ static void survives_a_restart(void **state)
 {
     (void)state;
     struct cw_world w;
-    begin(&w, 3, 1);
-    submit(&w, "a", 3);
-    run(&w, 1, 0);
+    kw_begin(&w, 3, 1);
+    kw_submit(&w, "a", 3);
+    kw_run(&w, 1, 0);
     cw_restart(&w, NULL);
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_RUNNING);
     assert_int_equal(j->cur.n_keepers, 2);
     assert_int_equal(j->cur.peers[2].device, HSP_DEVICE(2, 1));
     assert_int_equal(j->plans[0].info.n_spare, 2);
-    assert_int_equal(j->plans[0].info.keep_bytes, BYTES);
+    assert_int_equal(j->plans[0].info.keep_bytes, KW_BYTES);
     assert_int_equal(j->plans[0].info.keeper[1], HSP_DEVICE(2, 1));
     assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 1);
     struct hsp_buf b;
@@ -833,10 +568,7 @@ HSP_TEST_FILE(keepers_test)
         cmocka_unit_test(kept_though_it_cannot_move),
         cmocka_unit_test(a_keeper_dies),
         cmocka_unit_test(the_trainer_dies),
-        cmocka_unit_test(what_was_given_up_is_not_taken_from_a_keeper),
-        cmocka_unit_test(what_is_given_up_late_is_left),
-        cmocka_unit_test(who_may_give_up_what),
-        cmocka_unit_test(what_was_given_up_survives_a_restart),
-        cmocka_unit_test(survives_a_restart)};
+        cmocka_unit_test(survives_a_restart),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

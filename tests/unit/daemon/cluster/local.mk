@@ -1,6 +1,7 @@
 CLUSTER_WORLD = tests/unit/daemon/cluster/cluster_world.c \
   tests/unit/daemon/cluster/cluster_world.h \
   tests/unit/daemon/cluster/ckpt_world.c tests/unit/daemon/cluster/ckpt_world.h
+KEEPERS_WORLD = tests/unit/daemon/cluster/keepers_world.c tests/unit/daemon/cluster/keepers_world.h
 cluster_tests = \
   tests/unit/daemon/cluster/adopt_job_test \
   tests/unit/daemon/cluster/answers_test \
@@ -20,6 +21,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/ended_jobs_test \
   tests/unit/daemon/cluster/finishing_test \
   tests/unit/daemon/cluster/forget_test \
+  tests/unit/daemon/cluster/given_up_test \
   tests/unit/daemon/cluster/identity_test \
   tests/unit/daemon/cluster/keepers_test \
   tests/unit/daemon/cluster/kept_state_test \
@@ -62,6 +64,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/ended_jobs_test.c \
   tests/unit/daemon/cluster/finishing_test.c \
   tests/unit/daemon/cluster/forget_test.c \
+  tests/unit/daemon/cluster/given_up_test.c \
   tests/unit/daemon/cluster/identity_test.c \
   tests/unit/daemon/cluster/keepers_test.c \
   tests/unit/daemon/cluster/kept_state_test.c \
@@ -82,5 +85,5 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/waits_test.c \
   tests/unit/daemon/cluster/which_ckpt_test.c \
   tests/unit/daemon/cluster/cluster_stories.c tests/unit/daemon/cluster/cluster_stories.h \
-  $(CLUSTER_WORLD)
+  $(CLUSTER_WORLD) $(KEEPERS_WORLD)
 tests_unit_daemon_cluster_cluster_tests_LDADD = $(TEST_LIBS) $(CLUSTER_LIBS)

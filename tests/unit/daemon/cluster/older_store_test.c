@@ -721,24 +721,6 @@ static void the_end_is_told_by_hello_too(void **state)
     cw_end(&w);
 }
 
-/* An agent of another cluster has the name of a node that is gone. */
-static void a_removed_node_frees_its_name(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    struct says stray = {.node = "n1",
-                         .kept = {.job = 4, .name = "x", .cluster = {7, 7}, .epoch = 2}};
-    cw_begin(&w, 2, 1);
-    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
-    wait(&w, 2 * w.c->cfg.dead_ms);
-    hello_on(&w, 9, &stray);
-    assert_int_equal(hsp_cluster_parked_by_name(w.c, "n1")->as, HSP_PARKED_FOREIGN);
-    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_REMOVE, .node = "n1"}),
-                     HSP_OK);
-    assert_true(closed(&w, 9));
-    cw_end(&w);
-}
-
 /* The backup was put back before, each time into an empty folder, and the store of that time is
  * lost as well: n0 has obeyed it. */
 static void the_same_backup_is_put_back_twice(void **state)
@@ -809,7 +791,6 @@ HSP_TEST_FILE(older_store_test)
         cmocka_unit_test(the_same_backup_is_put_back_twice),
         cmocka_unit_test(the_end_of_a_job_that_is_behind),
         cmocka_unit_test(the_end_is_told_by_hello_too),
-        cmocka_unit_test(a_removed_node_frees_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

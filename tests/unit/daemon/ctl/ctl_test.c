@@ -1,4 +1,4 @@
-#include "tests/lib/testlib.h"
+#include "tests/unit/daemon/ctl/ctl_room.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -15,71 +15,6 @@
 #include "proto/wire/msg.h"
 #include "tests/lib/golden.h"
 
-struct room {
-    char *dir;
-    char *out, *msg; /* of the last run */
-    size_t n_out, n_msg;
-    int rc;
-};
-
-static int setup(void **state)
-{
-    struct room *r = calloc(1, sizeof(*r));
-    r->dir = hsp_test_tmpdir();
-    *state = r;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct room *r = *state;
-    hsp_test_rmdir(r->dir);
-    free(r->dir);
-    free(r->out);
-    free(r->msg);
-    free(r);
-    return 0;
-}
-
-/* Runs a command line given as words; "@x" stands for the file x in the test's folder. */
-static void run(struct room *r, const char *const *words)
-{
-    const char *argv[16] = {"hspmdctl"};
-    char path[12][512];
-    int argc = 1;
-    for (; words[argc - 1] != NULL; argc++) {
-        const char *w = words[argc - 1];
-        if (w[0] == '@') {
-            (void)snprintf(path[argc], sizeof(path[argc]), "%s/%s", r->dir, w + 1);
-            w = path[argc];
-        }
-        argv[argc] = w;
-    }
-    free(r->out);
-    free(r->msg);
-    FILE *out = open_memstream(&r->out, &r->n_out), *msg = open_memstream(&r->msg, &r->n_msg);
-    r->rc = hsp_ctl_run(argc, argv, out, msg);
-    (void)fclose(out);
-    (void)fclose(msg);
-}
-#define RUN(r, ...) run((r), (const char *const[]){__VA_ARGS__, NULL})
-
-static void put(struct room *r, const char *name, const char *text)
-{
-    char path[512];
-    (void)snprintf(path, sizeof(path), "%s/%s", r->dir, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    (void)fclose(f);
-}
-
-static const char job[] =
-    "apiVersion: hspmd/v1\nname: tiny\n"
-    "model: {family: gpt, layers: 2, hidden: 16, heads: 2, sequence: 8, tied_head: true}\n"
-    "data: {path: /tmp/x}\n"
-    "train: {steps: 2, global_batch: 12, optimizer: {name: adamw, lr: 1e-3}}\n";
-
 static const char documents[] =
     "apiVersion: hspmd/v1\nname: docs\n"
     "model: {family: gpt, layers: 2, hidden: 16, heads: 2, sequence: 64, tied_head: true}\n"
@@ -89,10 +24,6 @@ static const char documents[] =
 static const char cluster[] = "apiVersion: hspmd/v1\nkind: cluster\n"
                               "nodes: [{name: a, devices: [{speed: 1e-2}, {speed: 5e-3}]}, {name: "
                               "b, devices: [{speed: 1e-2}]}]\n";
-
-static const char two[] =
-    "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 12, micro_batches: 3, "
-    "stages: [{layers: 1, ranks: [0]}, {layers: 1, ranks: [1]}]}]}";
 
 static void help_comes_from_the_table(void **state)
 {
@@ -204,7 +135,7 @@ static void wrong_lines_are_usage_errors(void **state)
          "hspmdctl: timeout 3 is not a time like 500ms, 10s, 2m; see hspmdctl help version\n"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        run(r, cases[i].words);
+        ctl_room_run(r, cases[i].words);
         assert_string_equal(r->msg, cases[i].msg);
         assert_int_equal(r->rc, HSP_EXIT_USAGE);
         assert_int_equal(r->n_out, 0);
@@ -216,8 +147,8 @@ static void wrong_lines_are_usage_errors(void **state)
 static void plan_prints_who_gets_what(void **state)
 {
     struct room *r = *state;
-    put(r, "job.yaml", job);
-    put(r, "c.yaml", cluster);
+    ctl_room_put(r, "job.yaml", ctl_tiny_job);
+    ctl_room_put(r, "c.yaml", cluster);
     RUN(r, "plan", "@job.yaml", "--cluster", "@c.yaml", "-o", "json");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     cJSON *o = cJSON_Parse(r->out);
@@ -239,8 +170,8 @@ static void plan_prints_who_gets_what(void **state)
     RUN(r, "compile", "@job.yaml", "-o", "@nowhere/x");
     assert_int_equal(r->rc, HSP_EXIT_FAILED);
     char many[1024];
-    (void)snprintf(many, sizeof many, "%sresources: {min: 4, max: 8}\n", job);
-    put(r, "many.yaml", many);
+    (void)snprintf(many, sizeof many, "%sresources: {min: 4, max: 8}\n", ctl_tiny_job);
+    ctl_room_put(r, "many.yaml", many);
     RUN(r, "plan", "@many.yaml", "-c", "@c.yaml");
     assert_int_equal(r->rc, HSP_EXIT_IMPOSSIBLE);
     assert_non_null(strstr(r->msg, "job tiny needs 4 devices (resources.min); "));
@@ -306,16 +237,16 @@ static void a_plan_says_which_losses_it_outlasts(void **state)
          "next "
          "switch gives that node less, or leaves it out\nstate: "},
         {"", "state_folder: 721000, ", "a/1", " on a; twice that during a switch\nstate: "}};
-    put(r, "two.yaml", two);
+    ctl_room_put(r, "two.yaml", ctl_two_ranks);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[1024];
-        (void)snprintf(text, sizeof text, "%s%s", job, cases[i].more);
-        put(r, "job.yaml", text);
+        (void)snprintf(text, sizeof text, "%s%s", ctl_tiny_job, cases[i].more);
+        ctl_room_put(r, "job.yaml", text);
         (void)snprintf(text, sizeof text,
                        "apiVersion: hspmd/v1\nkind: cluster\nnodes: [{name: a, %sdevices: [{count: "
                        "2}]}, {name: b, devices: [{}]}]\n",
                        cases[i].folder);
-        put(r, "c.yaml", text);
+        ctl_room_put(r, "c.yaml", text);
         RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-p", "@two.yaml", "-x", cases[i].exclude);
         assert_int_equal(r->rc, HSP_EXIT_OK);
         if (strstr(r->out, cases[i].says) == NULL) {
@@ -432,8 +363,8 @@ static void a_plan_is_the_one_that_runs_or_another(void **state)
     struct hsp_plan *plan = NULL;
     cJSON *devices = cJSON_CreateArray();
     const cJSON *rank;
-    put(r, "job.yaml", job);
-    put(r, "c.yaml", cluster);
+    ctl_room_put(r, "job.yaml", ctl_tiny_job);
+    ctl_room_put(r, "c.yaml", cluster);
     RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-o", "yaml");
     assert_ok(hsp_plan_parse(r->out, r->n_out, "p", 12, arena, &plan, &err), &err);
     RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-o", "json");
@@ -473,8 +404,8 @@ static void chunks_of_a_plan_are_told(void **state)
     struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
     struct hsp_plan *plan = NULL;
     cJSON *devices = cJSON_CreateArray();
-    put(r, "job.yaml", job);
-    put(r, "p.yaml", chunked);
+    ctl_room_put(r, "job.yaml", ctl_tiny_job);
+    ctl_room_put(r, "p.yaml", chunked);
     RUN(r, "plan", "@job.yaml", "-p", "@p.yaml", "-o", "json");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     cJSON *doc = cJSON_Parse(r->out);
@@ -526,8 +457,8 @@ static void pools_are_compared_and_shown_plan_by_plan(void **state)
     assert_false(hsp_pool_unchanged(one, other));
     other->n_shorter = 0;
     assert_false(hsp_pool_unchanged(one, other));
-    put(r, "job.yaml", documents);
-    put(r, "p.yaml", pooled);
+    ctl_room_put(r, "job.yaml", documents);
+    ctl_room_put(r, "p.yaml", pooled);
     RUN(r, "compile", "@job.yaml", "-p", "@p.yaml", "-o", "@pool.prog");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     RUN(r, "program", "show", "@pool.prog", "--rank", "1");
@@ -543,8 +474,8 @@ static void pools_are_compared_and_shown_plan_by_plan(void **state)
 static void a_schedule_is_drawn(void **state)
 {
     struct room *r = *state;
-    put(r, "job.yaml", job);
-    put(r, "p.yaml", chunked);
+    ctl_room_put(r, "job.yaml", ctl_tiny_job);
+    ctl_room_put(r, "p.yaml", chunked);
     RUN(r, "plan", "@job.yaml", "-p", "@p.yaml", "--schedule", "text");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     assert_non_null(strstr(r->out, "stream 0: interleaved, "));
@@ -571,13 +502,13 @@ static void yaml_output_is_an_annotation(void **state)
 {
     struct room *r = *state;
     char with[1024];
-    put(r, "job.yaml", job);
-    put(r, "c.yaml", cluster);
+    ctl_room_put(r, "job.yaml", ctl_tiny_job);
+    ctl_room_put(r, "c.yaml", cluster);
     RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-o", "yaml");
     assert_int_equal(r->rc, HSP_EXIT_OK);
-    put(r, "p.yaml", r->out);
-    (void)snprintf(with, sizeof(with), "%sannotations: [p.yaml]\n", job);
-    put(r, "job2.yaml", with);
+    ctl_room_put(r, "p.yaml", r->out);
+    (void)snprintf(with, sizeof(with), "%sannotations: [p.yaml]\n", ctl_tiny_job);
+    ctl_room_put(r, "job2.yaml", with);
     RUN(r, "plan", "@job2.yaml", "-c", "@c.yaml");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     assert_non_null(strstr(r->out, "p.yaml)"));
@@ -588,8 +519,8 @@ static void yaml_output_is_an_annotation(void **state)
 static void compile_writes_programs_that_show_prints(void **state)
 {
     struct room *r = *state;
-    put(r, "job.yaml", job);
-    put(r, "two.yaml", two);
+    ctl_room_put(r, "job.yaml", ctl_tiny_job);
+    ctl_room_put(r, "two.yaml", ctl_two_ranks);
     RUN(r, "compile", "@job.yaml", "-o", "@f", "--plan", "@two.yaml", "--verify", "--out", "x");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     assert_non_null(strstr(r->msg, "2 programs of tiny"));
@@ -617,11 +548,11 @@ static void a_given_plan_is_shown_or_refused(void **state)
 {
     struct room *r = *state;
     char with[512];
-    put(r, "job.yaml", job);
-    put(r, "ends.yaml",
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 12, stages: "
-        "[{layers: "
-        "0, ranks: [0]}, {layers: 2, ranks: [1]}, {layers: 0, ranks: [2]}]}]}");
+    ctl_room_put(r, "job.yaml", ctl_tiny_job);
+    ctl_room_put(r, "ends.yaml",
+                 "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 12, stages: "
+                 "[{layers: "
+                 "0, ranks: [0]}, {layers: 2, ranks: [1]}, {layers: 0, ranks: [2]}]}]}");
     RUN(r, "plan", "@job.yaml", "--plan", "@ends.yaml");
     assert_int_equal(r->rc, HSP_EXIT_OK);
     assert_non_null(strstr(r->out, " 0 -      100%"));
@@ -630,92 +561,12 @@ static void a_given_plan_is_shown_or_refused(void **state)
                                         "{split: 2, shares: [1, 1], of: [0, 1]}"};
     for (size_t i = 0; i < sizeof homes / sizeof *homes; i++) {
         (void)snprintf(with, sizeof with, "%.*s, parameters: [{name: \"wte*\", home: %s}]}",
-                       (int)strlen(two) - 1, two, homes[i]);
-        put(r, "home.yaml", with);
+                       (int)strlen(ctl_two_ranks) - 1, ctl_two_ranks, homes[i]);
+        ctl_room_put(r, "home.yaml", with);
         RUN(r, "plan", "@job.yaml", "--plan", "@home.yaml");
         assert_int_equal(r->rc, HSP_EXIT_CONFIG);
         assert_non_null(strstr(r->msg, "home.yaml: home of wte.weight: "));
     }
-}
-
-/* A worker that only prints its arguments. */
-static void put_worker(struct room *r, int rc)
-{
-    char text[128], path[512];
-    (void)snprintf(text, sizeof text, "#!/bin/sh\necho asked: $1\nexit %d\n", rc);
-    put(r, "hspmd-worker", text);
-    (void)snprintf(path, sizeof path, "%s/hspmd-worker", r->dir);
-    assert_int_equal(chmod(path, 0700), 0);
-    assert_int_equal(setenv("PATH", r->dir, 1), 0);
-}
-
-static void verify_takes_jobs_and_plans(void **state)
-{
-    struct room *r = *state;
-    char path[2048];
-    (void)snprintf(path, sizeof path, "%s", getenv("PATH"));
-    put(r, "job.yaml", job);
-    put(r, "two.yaml", two);
-    put_worker(r, 0);
-    RUN(r, "verify", "@job.yaml", "--plan", "@two.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_OK);
-    assert_string_equal(r->out, "asked: --verify\n");
-    RUN(r, "verify", "@two.yaml"); /* alone: a model with heads for its shares */
-    assert_int_equal(r->rc, HSP_EXIT_OK);
-    assert_non_null(strstr(r->msg, "the same templates at small extents: hidden "));
-    put(r, "groups.yaml",
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 5, micro_batches: 2, "
-        "stages: "
-        "[{layers: 1, ranks: [0, 1], tensor: [13, 1]}, {layers: 2, ranks: [2]}]}]}");
-    RUN(r, "verify", "@groups.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_OK);
-    assert_non_null(strstr(r->msg, "of 14,"));
-    put_worker(r, 1);
-    RUN(r, "verify", "@two.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_FAILED);
-    assert_int_equal(setenv("PATH", path, 1), 0);
-}
-
-static void verify_refuses_what_it_cannot_read(void **state)
-{
-    struct room *r = *state;
-    char path[2048];
-    (void)snprintf(path, sizeof path, "%s", getenv("PATH"));
-    put(r, "two.yaml", two);
-    RUN(r, "verify", "@two.yaml", "--plan", "@two.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_USAGE);
-    put(r, "named.yaml",
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 1, parameters: [{name: wte.weight, home: 0}], "
-        "pipelines: [{sequences: 2, micro_batches: 1, stages: [{layers: 1, ranks: [0]}]}]}");
-    RUN(r, "verify", "@named.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    assert_non_null(strstr(r->msg, "give its job"));
-    put(r, "pool.yaml", "{apiVersion: hspmd/v1, kind: pool, plans: []}");
-    RUN(r, "verify", "@pool.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    assert_non_null(strstr(r->msg, "kind: a pool is for documents of a job: give the job, "));
-    put(r, "none.yaml", "{apiVersion: hspmd/v1, kind: plan, ranks: 1}");
-    RUN(r, "verify", "@none.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    put(r, "misfit.yaml",
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 2, micro_batches: 1, "
-        "stages: "
-        "[{layers: 1, ranks: [0]}]}]}");
-    assert_int_equal(setenv("PATH", r->dir, 1), 0);
-    RUN(r, "verify", "@misfit.yaml"); /* without a worker nothing is compiled */
-    assert_int_equal(r->rc, HSP_EXIT_NO_OBJECT);
-    assert_non_null(strstr(r->msg, "hspmd-worker is not on this machine: install it, or run "
-                                   "this on a worker\n"));
-    put_worker(r, 0);
-    RUN(r, "verify", "@misfit.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    assert_non_null(strstr(r->msg, "rank 1 is in no stage"));
-    assert_int_equal(setenv("PATH", path, 1), 0);
-    RUN(r, "verify", "@missing.yaml");
-    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    RUN(r, "verify", "missing.yaml"); /* not the name of a job */
-    assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    assert_string_equal(r->msg, "hspmdctl: cannot open missing.yaml: No such file or directory\n");
 }
 
 static void bad_files_are_configuration_errors(void **state)
@@ -724,32 +575,33 @@ static void bad_files_are_configuration_errors(void **state)
     char with[1024];
     RUN(r, "plan", "@missing.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    put(r, "bad.yaml", "apiVersion: hspmd/v1\nnam: x\n");
+    ctl_room_put(r, "bad.yaml", "apiVersion: hspmd/v1\nnam: x\n");
     RUN(r, "plan", "@bad.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     assert_non_null(strstr(r->msg, "bad.yaml:2:1: unknown key \"nam\", did you mean \"name\"?\n"));
-    put(r, "job.yaml", job);
-    put(r, "wrong.yaml",
-        "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 12, "
-        "micro_batches: 1, stages: [{layers: 3, ranks: [0]}]}]}");
+    ctl_room_put(r, "job.yaml", ctl_tiny_job);
+    ctl_room_put(r, "wrong.yaml",
+                 "{apiVersion: hspmd/v1, kind: plan, ranks: 1, pipelines: [{sequences: 12, "
+                 "micro_batches: 1, stages: [{layers: 3, ranks: [0]}]}]}");
     RUN(r, "compile", "@job.yaml", "-o", "@f", "--plan", "@wrong.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    (void)snprintf(with, sizeof(with), "%sannotations: [wrong.yaml]\n", job);
-    put(r, "job2.yaml", with);
+    (void)snprintf(with, sizeof(with), "%sannotations: [wrong.yaml]\n", ctl_tiny_job);
+    ctl_room_put(r, "job2.yaml", with);
     RUN(r, "plan", "@job2.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    put(r, "deep.yaml", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[");
+    ctl_room_put(r, "deep.yaml", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[");
     RUN(r, "plan", "@deep.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     RUN(r, "plan", "@job.yaml", "--plan", "@deep.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
     RUN(r, "plan", "@job.yaml", "--cluster", "@deep.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    (void)snprintf(with, sizeof(with), "%sannotations: [nowhere.yaml]\n", job);
-    put(r, "job2.yaml", with);
+    (void)snprintf(with, sizeof(with), "%sannotations: [nowhere.yaml]\n", ctl_tiny_job);
+    ctl_room_put(r, "job2.yaml", with);
     RUN(r, "plan", "@job2.yaml");
     assert_int_equal(r->rc, HSP_EXIT_CONFIG);
-    put(r, "small.yaml",
+    ctl_room_put(
+        r, "small.yaml",
         "{apiVersion: hspmd/v1, kind: cluster, nodes: [{name: a, devices: [{memory: 1MiB}]}]}");
     RUN(r, "plan", "@job.yaml", "-c", "@small.yaml");
     assert_int_equal(r->rc, HSP_EXIT_IMPOSSIBLE);
@@ -768,10 +620,10 @@ static const char pp3[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipeline
 static void test_transition(void **state)
 {
     struct room *r = *state;
-    put(r, "job.yaml", job);
-    put(r, "c.yaml", cluster);
-    put(r, "dp2.yaml", dp2);
-    put(r, "pp3.yaml", pp3);
+    ctl_room_put(r, "job.yaml", ctl_tiny_job);
+    ctl_room_put(r, "c.yaml", cluster);
+    ctl_room_put(r, "dp2.yaml", dp2);
+    ctl_room_put(r, "pp3.yaml", pp3);
     RUN(r, "plan", "@job.yaml", "-t", "@dp2.yaml", "@pp3.yaml", "-c", "@c.yaml", "-o", "json");
     assert_string_equal(r->msg, "");
     assert_int_equal(r->rc, 0);
@@ -821,24 +673,33 @@ static void test_transition(void **state)
 HSP_TEST_FILE(ctl_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_transition, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_transition, ctl_room_setup, ctl_room_teardown),
         cmocka_unit_test(a_check_is_shown_as_tables),
         cmocka_unit_test(events_keep_reasons_in_their_place),
         cmocka_unit_test(metrics_show_numbers_that_are_none),
-        cmocka_unit_test_setup_teardown(help_comes_from_the_table, setup, teardown),
-        cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, setup, teardown),
-        cmocka_unit_test_setup_teardown(plan_prints_who_gets_what, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_plan_says_which_losses_it_outlasts, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_plan_is_the_one_that_runs_or_another, setup, teardown),
-        cmocka_unit_test_setup_teardown(chunks_of_a_plan_are_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(pools_are_compared_and_shown_plan_by_plan, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_schedule_is_drawn, setup, teardown),
-        cmocka_unit_test_setup_teardown(yaml_output_is_an_annotation, setup, teardown),
-        cmocka_unit_test_setup_teardown(compile_writes_programs_that_show_prints, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_given_plan_is_shown_or_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(verify_takes_jobs_and_plans, setup, teardown),
-        cmocka_unit_test_setup_teardown(verify_refuses_what_it_cannot_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(bad_files_are_configuration_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(help_comes_from_the_table, ctl_room_setup,
+                                        ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, ctl_room_setup,
+                                        ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(plan_prints_who_gets_what, ctl_room_setup,
+                                        ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(a_plan_says_which_losses_it_outlasts, ctl_room_setup,
+                                        ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(a_plan_is_the_one_that_runs_or_another, ctl_room_setup,
+                                        ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(chunks_of_a_plan_are_told, ctl_room_setup,
+                                        ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(pools_are_compared_and_shown_plan_by_plan, ctl_room_setup,
+                                        ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(a_schedule_is_drawn, ctl_room_setup, ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(yaml_output_is_an_annotation, ctl_room_setup,
+                                        ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(compile_writes_programs_that_show_prints, ctl_room_setup,
+                                        ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(a_given_plan_is_shown_or_refused, ctl_room_setup,
+                                        ctl_room_teardown),
+        cmocka_unit_test_setup_teardown(bad_files_are_configuration_errors, ctl_room_setup,
+                                        ctl_room_teardown),
     };
     return cmocka_run_group_tests_name("ctl", tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@ state_tests = \
   tests/unit/worker/state/ckpt_attempt_test \
   tests/unit/worker/state/safetensors_test \
   tests/unit/worker/state/segment_room_test \
+  tests/unit/worker/state/segment_spare_test \
   tests/unit/worker/state/segment_test
 test_links += $(state_tests)
 check_PROGRAMS += tests/unit/worker/state/state_tests
@@ -31,6 +32,7 @@ tests_unit_worker_state_state_tests_SOURCES = \
   tests/unit/worker/state/ckpt_attempt_test.c \
   tests/unit/worker/state/safetensors_test.c \
   tests/unit/worker/state/segment_room_test.c \
+  tests/unit/worker/state/segment_spare_test.c \
   tests/unit/worker/state/segment_test.c \
   $(shard_fill) $(state_test_lib)
 tests_unit_worker_state_state_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fallocate \
