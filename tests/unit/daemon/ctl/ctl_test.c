@@ -2,8 +2,6 @@
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "daemon/ctl/cmd_check.h"
 #include "daemon/ctl/cmd_feed.h"

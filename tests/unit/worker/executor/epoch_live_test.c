@@ -112,9 +112,7 @@ static void test_an_update_is_finished(void **state)
 static void test_nothing_while_a_version_is_pending(void **state)
 {
     struct xw_world *w = *state;
-    char log[4300];
-    (void)snprintf(log, sizeof log, "%s/log", w->dir);
-    w->log = log;
+    const char *log = xw_log(w);
     struct both b = after(w, two, 4, "seal.after 4 executor 1000");
     const char *why = "which is not sealed: version 4 is not known to be stable";
     assert_int_equal(xw_lines_with(log, why), 1);
@@ -125,9 +123,7 @@ static void test_nothing_while_a_version_is_pending(void **state)
 static void test_no_word_of_the_due_version(void **state)
 {
     struct xw_world *w = *state;
-    char log[4300];
-    (void)snprintf(log, sizeof log, "%s/log", w->dir);
-    w->log = log;
+    const char *log = xw_log(w);
     (void)after(w, two, 4, "vote.before 4 executor 0");
     assert_int_equal(xw_lines_with(log, "which is not sealed"), 0);
 }

@@ -315,12 +315,10 @@ static void test_a_device_fails(void **state)
     struct xw_world *w = *state;
     double loss[XW_STEPS], val[XW_STEPS];
     uint64_t committed = 0;
-    char log[4300];
     w->device = false;
     xw_reference(w, loss, val);
     w->device = true;
-    (void)snprintf(log, sizeof log, "%s/log", w->dir);
-    w->log = log;
+    const char *log = xw_log(w);
     for (uint64_t i = 0; i < 4; i++) {
         const struct hsp_ghost_opts how = {.fail_at =
                                                (uint64_t)hsp_test_range("fails", i, 2000, 6000)};
@@ -357,9 +355,7 @@ static void test_a_device_fails_at_once(void **state)
 {
     struct xw_world *w = *state;
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
-    char log[4300];
-    (void)snprintf(log, sizeof log, "%s/log", w->dir);
-    w->log = log;
+    (void)xw_log(w);
     w->ghost[0].fail_at = 1;
     begin(w, one, 11, 1);
     assert_int_equal(xw_await_exit(w, 0), HSP_EXIT_DEVICE);
@@ -600,9 +596,7 @@ static void test_an_epoch_that_takes_room_ends_when_it_is_told_to(void **state)
 static void test_segments_that_cannot_be_pinned(void **state)
 {
     struct xw_world *w = *state;
-    char log[4300];
-    (void)snprintf(log, sizeof log, "%s/log", w->dir);
-    w->log = log;
+    const char *log = xw_log(w);
     w->ghost[0].no_pin = w->ghost[1].no_pin = true;
     switch_in_the_memory_of_one(w);
     assert_int_equal(xw_lines_with(log, "is copied through memory that is not pinned, slowly: "

@@ -254,9 +254,7 @@ static bool keeps(const struct dw_story *s, int dev, uint32_t owner, uint64_t ve
 static void test_a_keeper_keeps_nothing_that_differs(void **state)
 {
     struct xw_world *w = *state;
-    char log[4300];
-    (void)snprintf(log, sizeof log, "%s/log", w->dir);
-    w->log = log;
+    const char *log = xw_log(w);
     struct dw_story s = dw_tell_story(w);
     dw_plan_harm(AT_UPDATE, 0, 13, TWIN);
     dw_begin(&s, KEPT, 0);

@@ -190,14 +190,13 @@ static void test_nothing_is_written_below_a_mount_that_goes(void **state)
 static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
 {
     struct xw_world *w = *state;
-    char log[4300], want[4300];
+    char want[4300];
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
     struct xw_epoch first = {
         .epoch = 41, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
     struct xw_epoch second =
         xw_go_on(42, HSP_MODE_SWITCH, (struct xw_layout){2, pp}, (struct xw_layout){1, dp}, 2);
-    (void)snprintf(log, sizeof log, "%s/log", w->dir);
-    w->log = log;
+    const char *log = xw_log(w);
     w->speed = 0.05;
     w->unwritable = true;
     marks_hang = true;

@@ -152,11 +152,9 @@ static void test_a_bf16_job_goes_on(void **state)
 {
     struct xw_world *w = *state;
     double loss[XW_STEPS], val[XW_STEPS], apart = 0;
-    char log[4300];
     xw_compute(w, "bf16");
     xw_reference(w, loss, val);
-    (void)snprintf(log, sizeof log, "%s/log", w->dir);
-    w->log = log;
+    const char *log = xw_log(w);
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
     begin_on_two(w, dp);
     switch_to_three(w, dp, pp);
@@ -176,9 +174,7 @@ static void test_a_bf16_job_goes_on(void **state)
 static void test_a_tf32_job_is_told(void **state)
 {
     struct xw_world *w = *state;
-    char log[4300];
-    (void)snprintf(log, sizeof log, "%s/log", w->dir);
-    w->log = log;
+    const char *log = xw_log(w);
     xw_compute(w, "tf32");
     struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
     struct xw_epoch d = {.epoch = 1, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};

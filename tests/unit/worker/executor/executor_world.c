@@ -132,6 +132,13 @@ int xw_await_exit(struct xw_world *w, int dev)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+const char *xw_log(struct xw_world *w)
+{
+    (void)snprintf(w->log_file, sizeof w->log_file, "%s/log", w->dir);
+    w->log = w->log_file;
+    return w->log;
+}
+
 uint32_t xw_lines_with(const char *path, const char *what)
 {
     char line[2048];

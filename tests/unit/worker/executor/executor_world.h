@@ -32,6 +32,7 @@ struct xw_world {
     struct hsp_graph *graph;
     const char *kills; /* folder of orders to executors (kill_point.h), NULL: none */
     const char *log;   /* file to which executors write what they log, NULL: warnings, to stderr */
+    char log_file[4300]; /* that of xw_log */
     struct xw_process ex[XW_MAX_DEV];
     double
         speed; /* of executors started from now on, 0: 1; so that steps last while epochs are prepared */
@@ -96,6 +97,8 @@ void xw_end(struct xw_process *p);                   /* kills it, if it runs */
 /* Waits until the process of @dev has ended by itself: its exit status, or minus a signal. */
 int xw_await_exit(struct xw_world *w, int dev);
 
+/* Executors that start from now on log to a file of the world, whose path is returned. */
+const char *xw_log(struct xw_world *w);
 uint32_t xw_lines_with(const char *path, const char *what); /* of a log */
 
 /* The next message of device @dev, in w->last; a step is noted. False after @ms. */
