@@ -2,8 +2,9 @@
 """Runs a job that seals each fifth version, on two devices, then on one device with a replica
 holder. Executors die, a node dies with its memory, a node is drained, hspmdd is killed. The steps
 after the newest sealed version are computed again, no more than were announced, with the same
-losses; after a drain none is. Another job has three replicas and seals each eighth version:
-executors and a node die between two sealed versions, and no step is computed again."""
+losses; after a drain none is. Another job has three replicas and seals each eighth version, a third one has
+two replicas and a replica holder, for three copies, and seals each 24th: executors and a node die
+between two sealed versions, and no step is computed again."""
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "clai
 from harness import *  # noqa: E402,F403
 from killpoints import KillCluster  # noqa: E402
 
-EVERY, FAR = 5, 8
+EVERY = 5
 
 
 def after(c, before, what):
@@ -89,18 +90,25 @@ def replicas_on(claim, job, n):
     return write_plan(claim, {"ranks": n, "pipelines": streams}, "replicas-on-%d" % n)
 
 
-def replicas(claim, text, job, reference):
-    """Ends come right before the vote in front of a due version: the one before is stable then."""
-    job = dict(job, resources={"min": 1, "max": 3}, recovery={"every": FAR})
+def all_there(c, n_devices, n_keepers):
+    """The job, where it runs on so many."""
+    j = c.job("due")
+    there = j and j["state"] == "running" and (len(j["devices"]), len(j["keepers"])) == (n_devices, n_keepers)
+    return j if there else None
+
+
+def replicas(claim, text, job, reference, ranks, copies, far, ends):
+    """Ends come right before the vote in front of a due version, of which each @far-th is one: the
+    one before is stable then. Its copies for a keeper wait up to half of that distance."""
+    job = dict(job, resources={"min": 1, "max": ranks}, recovery={"every": far, "copies": copies})
     steps = job["train"]["steps"]
-    path = write_job(claim, job, "due", text, [replicas_on(claim, job, n) for n in (3, 2, 1)])
-    with KillCluster(claim, "replicas") as c:
+    path = write_job(claim, job, "due", text, [replicas_on(claim, job, n) for n in range(ranks, 0, -1)])
+    with KillCluster(claim, "replicas%d" % ranks) as c:
         c.start_workers([0.9, 0.9, 0.9])
         c.submit(path)
-        for rank, who in ((1, "executor"), (0, "executor"), (2, "agent"), (2, "executor")):
-            j = wait_for("three devices", lambda: (lambda j: j if j and j["state"] == "running" and
-                                                   len(j["devices"]) == 3 else None)(c.job("due")), 60)
-            c.order(rank, "vote.before", (j["step"] // FAR + 3) * FAR - 2, who)
+        for rank, who in ends:
+            j = wait_for("all devices and keepers", lambda: all_there(c, ranks, max(copies - ranks, 0)), 60)
+            c.order(rank, "vote.before", (j["step"] // far + 3) * far - 2, who)
             hit = wait_for("the end of rank %d" % rank, lambda: c.hit(rank), 60)
             if who == "agent":
                 c.workers[hit.node].wait(30)
@@ -125,8 +133,10 @@ def body(claim):
     job["recovery"] = {"every": EVERY}
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
     told = [story(claim, text, job, devices, reference) for devices in (2, 1)]
-    none = replicas(claim, text, job, reference)
-    loss = max(none, *(d for d, _ in told))
+    none = [replicas(claim, text, job, reference, 3, 2, 8,
+                     ((1, "executor"), (0, "executor"), (2, "agent"), (2, "executor"))),
+            replicas(claim, text, job, reference, 2, 3, 24, ((1, "executor"), (0, "executor")))]
+    loss = max(*none, *(d for d, _ in told))
     return loss <= 1e-9, {"loss": loss, "lost_steps": sum(n for _, n in told)}
 
 
