@@ -1,5 +1,5 @@
-/* Tests the links that a START_PLAN plans with: as nodes have measured them, as the paths among GPUs are, and by the
- * network cards of the hellos. */
+/* Tests the links that a START_PLAN plans with: as nodes have measured them, as the paths among
+ * GPUs are, and by the network cards of the hellos. */
 #include "daemon/app/plans/plan_request.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Tests planning for a START_PLAN: devices and facts, the choice of the plan, the kept results. Links are those of
- * plan_links_test.c. */
+/* Tests planning for a START_PLAN: devices and facts, the choice of the plan, the kept results.
+ * Links are those of plan_links_test.c. */
 #include "daemon/app/plans/plan_request.h"
 
 #include <stdio.h>

@@ -397,8 +397,8 @@ static bool says_live(uint32_t n_nodes, uint32_t copies, uint32_t protocol, bool
     return live > 0;
 }
 
-/* Ranks seal at a loss where each part is at home on two nodes, and all executors know of it. More copies, which nobody
- * here can keep, change nothing. */
+/* Ranks seal at a loss where each part is at home on two nodes, and all executors know of it. More
+ * copies, which nobody here can keep, change nothing. */
 static void who_seals_at_a_loss(void **state)
 {
     (void)state;

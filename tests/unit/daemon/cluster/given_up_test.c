@@ -1,5 +1,5 @@
-/* Tests versions that the ranks of a job give up, as their replicas differ: nothing begins with one, also where
- * a keeper has it. */
+/* Tests versions that the ranks of a job give up, as their replicas differ: nothing begins with
+ * one, also where a keeper has it. */
 #include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/keepers_world.h"
 

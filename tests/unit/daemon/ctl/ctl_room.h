@@ -1,4 +1,4 @@
-/* A folder of files in which command lines of hspmdctl are run, and what the last one has printed. */
+/* A folder of files in which command lines of hspmdctl are run, and the output of the last one. */
 #ifndef HSP_CTL_ROOM_H
 #define HSP_CTL_ROOM_H
 #include "tests/lib/testlib.h"

@@ -1,5 +1,5 @@
-/* Tests spares, the segments of layouts that are over: a spare becomes a segment of another layout, or
- * gives its room back. */
+/* Tests spares, the segments of layouts that are over: a spare becomes a segment of another layout,
+ * or gives its room back. */
 #include "worker/state/segment_spare.h"
 
 #include <fcntl.h>
