@@ -1,7 +1,7 @@
 /* Explains files of a job that cannot be written, and says when to try again.
  *
- * Role:      the final model (epoch_export.c) is tried until it is written; of a checkpoint that
- *            failed the report says the same.
+ * Role:      the final model (epoch_export.c) is tried until it is written. The report of a failed
+ *            checkpoint has the same explanation.
  * Purity:    pure.
  */
 #ifndef HSP_DISK_RETRY_H
@@ -13,11 +13,11 @@
 #define HSP_DISK_PAUSE_MS     1000u
 #define HSP_DISK_PAUSE_MAX_MS 30000u
 
-/* How long to wait after @tries (1 or more) tries that failed: HSP_DISK_PAUSE_MS, doubled each time
- * up to HSP_DISK_PAUSE_MAX_MS. */
+/* Returns the pause after @tries (1 or more) failed tries: HSP_DISK_PAUSE_MS, doubled each time up
+ * to HSP_DISK_PAUSE_MAX_MS. */
 uint32_t hsp_disk_pause_ms(uint32_t tries);
 
-/* Adds the remedy to a record with an errno. @err may be NULL. */
+/* Adds the remedy to the error record @err if it has an errno. @err may be NULL. */
 void hsp_disk_explain(struct hsp_err *err);
 
 #endif
