@@ -8,8 +8,7 @@
  * Purity:    shell (files, a thread).
  * Threads:   the replication thread.
  * Ownership: call hsp_ckpt_writer_end, also after an error. After HSP_ETIMEDOUT the disk thread
- * owns
- *            the files, and drops them when the file system answers.
+ *            owns the files, and drops them when the file system answers.
  * Bounds:    one slab in memory (HSP_GATHER_BYTES).
  */
 #ifndef HSP_CKPT_WRITER_H
