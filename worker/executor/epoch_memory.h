@@ -10,13 +10,13 @@
 
 #include "worker/executor/epoch.h"
 
-/* Opens the segments of @e, then takes the memory of its programs on the device, where that is no
- * processor. Fills e->mem_bytes.
+/* Opens the segments of @e, then takes device memory for its programs, unless the device is a CPU.
+ * Fills e->mem_bytes.
  *
- * After a failure @ret_fact says what planning can learn of it, and @ret_amount, of
- * HSP_FACT_OUT_OF_MEMORY, by how many bytes the device has less than it offers; of
- * HSP_FACT_STATE_SHAPE, as msg.h says. A folder that is full is HSP_FACT_STATE_FOLDER. What was
- * opened stays e's. */
+ * After a failure *ret_fact is the fact for the planner. For HSP_FACT_OUT_OF_MEMORY *ret_amount is
+ * the number of bytes by which the device has less than it offers; for HSP_FACT_STATE_SHAPE msg.h
+ * says its meaning. A full folder is HSP_FACT_STATE_FOLDER. Segments that were opened stay with
+ * @e. */
 enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind *ret_fact,
                                       uint64_t *ret_amount, struct hsp_err *err);
 
