@@ -186,14 +186,19 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
 }
 
 /* Without an epoch nothing works on the device: what was kept of the last ones goes, now or when
- * the device is idle, beside the heartbeats. */
+ * the device is idle, beside the heartbeats. Where all is gone no room comes any more: a trim may
+ * have ended while empty_pool looked. */
 static void trim_idle(struct executor *x)
 {
     bool idle = x->running == NULL && x->next == NULL && x->left == NULL;
-    if (idle && x->env.backend != NULL && x->env.backend->trim != NULL &&
-        !hsp_reaper_busy(&x->device_reaper) && !hsp_reaper_busy(&x->reaper) &&
-        atomic_load(&x->env.untrimmed)) {
+    if (!idle || x->env.backend == NULL || x->env.backend->trim == NULL ||
+        hsp_reaper_busy(&x->device_reaper) || hsp_reaper_busy(&x->reaper)) {
+        return;
+    }
+    if (atomic_load(&x->env.untrimmed)) {
         hsp_reaper_give(&x->device_reaper, &x->env.trim, hsp_epoch_device_trim, &x->env);
+    } else if (!hsp_pool_has_out(&x->env)) {
+        hsp_reaper_keep(&x->device_reaper, false);
     }
 }
 

@@ -15,7 +15,7 @@
 #include "worker/state/segment_name.h"
 
 /* In executors forked from now on: each waits for the file of its name. */
-enum held { STATE, DEVICE, SOURCES, HANGS, TRIM, N_HELD };
+enum held { STATE, DEVICE, SOURCES, HANGS, TRIM, KEEP, N_HELD };
 static char held_by[N_HELD][4300];
 
 static void make_file(const char *path)
@@ -37,9 +37,13 @@ __typeof__(hsp_epoch_device_close) __real_hsp_epoch_device_close, __wrap_hsp_epo
 __typeof__(hsp_epoch_sources_free) __real_hsp_epoch_sources_free, __wrap_hsp_epoch_sources_free;
 __typeof__(hsp_reaper_give) __real_hsp_reaper_give, __wrap_hsp_reaper_give;
 __typeof__(hsp_reaper_hangs) __real_hsp_reaper_hangs, __wrap_hsp_reaper_hangs;
+__typeof__(hsp_reaper_keep) __real_hsp_reaper_keep, __wrap_hsp_reaper_keep;
+
+static struct hsp_exec_env *trims; /* in an executor: of the device that was trimmed last */
 
 void __wrap_hsp_pool_unpin(struct hsp_exec_env *env)
 {
+    trims = env;
     if (hsp_pool_has_out(env)) {
         await_leave(STATE);
     }
@@ -56,6 +60,16 @@ void __wrap_hsp_reaper_give(struct hsp_reaper *r, struct hsp_gift *g, void (*wor
         await_leave(TRIM);
     }
     __real_hsp_reaper_give(r, g, work, of);
+}
+
+/* The trim that frees all comes between the look that finds segments and this call. */
+void __wrap_hsp_reaper_keep(struct hsp_reaper *r, bool on)
+{
+    while (on && held_by[KEEP][0] != '\0' && hsp_pool_has_out(trims)) {
+        hsp_epoch_device_trim(trims);
+        (void)usleep(1000);
+    }
+    __real_hsp_reaper_keep(r, on);
 }
 
 void __wrap_hsp_epoch_device_close(struct hsp_ex_epoch *e)
@@ -203,6 +217,24 @@ static void test_room_is_told_before_the_answer(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
+/* Nobody waits for room that has come already. */
+static void test_room_that_came_meanwhile_is_not_told(void **state)
+{
+    struct xw_world *w = hold(state, KEEP);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    begin(w, one, 1);
+    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 2); /* its segments stay pinned */
+    for (int beats = 0; beats < 4; beats++) {  /* the device is given back meanwhile */
+        xw_await_beat(w, 0);
+    }
+    order(w, HSP_MSG_STOP, HSP_MSG_STOPPED, 2);
+    for (int beats = 0; beats < 20 && room_comes(w); beats++) {
+        xw_await_beat(w, 0);
+    }
+    assert_false(room_comes(w));
+    (void)hsp_epoch_plan_free(one);
+}
+
 /* Nor until it is unpinned. What wants the device waits for that, and can be ended meanwhile. */
 static void test_no_answer_waits_for_the_device(void **state)
 {
@@ -319,6 +351,8 @@ HSP_TEST_FILE(executor_end_test)
         cmocka_unit_test_setup_teardown(test_no_answer_waits_until_state_is_unmapped,
                                         xw_setup_device, xw_teardown),
         cmocka_unit_test_setup_teardown(test_room_is_told_before_the_answer, xw_setup_device,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_room_that_came_meanwhile_is_not_told, xw_setup_device,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_no_answer_waits_for_the_device, xw_setup_device,
                                         xw_teardown),

@@ -76,7 +76,7 @@ tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=cal
   -Wl,--wrap=hsp_ckpt_sweep,--wrap=hsp_ckpt_stream_close \
   -Wl,--wrap=hsp_ckpt_prune,--wrap=hsp_ckpt_abandon,--wrap=hsp_segment_create,--wrap=hsp_epoch_device_leave \
   -Wl,--wrap=hsp_pool_unpin,--wrap=hsp_epoch_device_close,--wrap=hsp_epoch_sources_free \
-  -Wl,--wrap=hsp_reaper_hangs,--wrap=hsp_reaper_give,--wrap=hsp_ghost_open \
+  -Wl,--wrap=hsp_reaper_hangs,--wrap=hsp_reaper_give,--wrap=hsp_reaper_keep,--wrap=hsp_ghost_open \
   -Wl,--wrap=hsp_region_copy,--wrap=hsp_ckpt_sign \
   -Wl,--wrap=hsp_epoch_device_save,--wrap=hsp_epoch_device_trim \
   -Wl,--wrap=hsp_state_watch_before,--wrap=hsp_pace_done
