@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Runs a job that seals each fifth version, on two devices, then on one device with a replica
-holder. Executors die, a node dies with its memory, a node is drained, hspmdd is killed. The steps
-after the newest sealed version are computed again, no more than were announced, with the same
-losses; after a drain none is. Another job has three replicas and seals each eighth version, a third one has
-two replicas and a replica holder, for three copies, and seals each 24th: executors and a node die
-between two sealed versions, and no step is computed again."""
+holder. Executors die, a node dies with its memory, a node is drained, hspmdd is killed. The
+steps after the newest sealed version are computed again, no more than were announced, with the
+same losses; after a drain none is. Another job has three replicas and seals each eighth
+version, a third one has two replicas and a replica holder, for three copies, and seals each
+24th: executors and a node die between two sealed versions, and no step is computed again."""
 import json
 import os
 import shutil

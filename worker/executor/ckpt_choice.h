@@ -25,18 +25,18 @@ struct hsp_ckpt_wish {
     /* The term and epoch in which the checkpoint was written. Epoch 0: hspmdd names none, and the
      * latest checkpoint is wished. */
     uint64_t term, epoch;
-    uint64_t content;     /* hsp_ckpt_content */
+    uint64_t content; /* hsp_ckpt_content */
 };
 
 /* The offer of one member, as it travels between members of one byte order: without padding. */
 struct hsp_ckpt_offer {
     /* The term and epoch in which the checkpoint was written; epoch 0: it cannot be opened. */
     uint64_t term, epoch;
-    uint64_t content;     /* hsp_ckpt_content */
-    uint64_t taken;  /* content of the checkpoint that this member's home was filled from */
-    uint32_t filled; /* 1: the home was filled, and `taken` counts */
-    int32_t status;  /* HSP_OK: readable, and of this job's data and model */
-    char why[240];   /* the reason of another status; "" none */
+    uint64_t content; /* hsp_ckpt_content */
+    uint64_t taken;   /* content of the checkpoint that this member's home was filled from */
+    uint32_t filled;  /* 1: the home was filled, and `taken` counts */
+    int32_t status;   /* HSP_OK: readable, and of this job's data and model */
+    char why[240];    /* the reason of another status; "" none */
 };
 
 /* Returns true if both can be read and have the same history and the same content. */
