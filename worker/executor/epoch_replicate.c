@@ -99,14 +99,18 @@ enum hsp_status hsp_epoch_check_update(struct hsp_ex_epoch *e, uint64_t version,
     /* Whoever has a replica of the next version has made it of the same gradients. */
     hsp_epoch_tell_given_up(e, version + 1, "made of state that was damaged");
     struct hsp_state_segment *s = hsp_epoch_home(e, version);
-    if (hsp_segment_version(s) != version) {
-        return hsp_epoch_disown_unsealed(e, s, row, version, true, err);
-    }
-    bool fits = hsp_segment_row_fits(s, row);
-    enum hsp_status st = hsp_epoch_disown_read(e, s, row, err);
+    const bool sealed = hsp_segment_version(s) == version;
+    (void)pthread_mutex_lock(&e->lock);
+    const bool saved = e->saved == version; /* the keeper thread may be sealing it */
+    (void)pthread_mutex_unlock(&e->lock);
+    bool fits = sealed ? hsp_segment_row_fits(s, row) : saved;
+    enum hsp_status st = sealed ? hsp_epoch_disown_read(e, s, row, err)
+                                : hsp_epoch_disown_unsealed(e, s, row, version, true, err);
     if (fits && hsp_epoch_device_unlike(e, version) != UINT32_MAX) { /* and so are its copies */
         hsp_epoch_tell_given_up(e, version, "sealed when it was damaged");
-        hsp_segment_unseal(s);
+        if (sealed) {
+            hsp_segment_unseal(s);
+        }
     }
     return st;
 }

@@ -2,6 +2,7 @@
  * come; copies and seals of damaged state. */
 #include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "proto/layout/box.h"
@@ -143,6 +144,52 @@ static void what_was_sealed_when_it_was_damaged_is_given_up(void **state)
         assert_int_equal(sealed_next(&w.m[0]), HSP_NO_VERSION);
         assert_int_equal(hsp_segment_version(w.m[0].e.seg[EM_STEP % 2]),
                          before != 0 ? HSP_NO_VERSION : EM_STEP);
+        em_end_world(&w);
+    }
+}
+
+/* The versions that @m has given up, as bits from EM_STEP on. */
+static unsigned given_up(struct em_member *m)
+{
+    struct hsp_chan c;
+    struct hsp_arena *arena = hsp_arena_new(1 << 20);
+    struct hsp_frame f;
+    struct hsp_msg msg;
+    unsigned bits = 0;
+    hsp_chan_init(&c, dup(m->agent));
+    (void)shutdown(m->chan.fd, SHUT_WR);
+    while (hsp_chan_recv(&c, arena, &f, &msg, NULL) == HSP_OK) {
+        bool is = msg.type == HSP_MSG_STATE_DAMAGED && msg.u.damaged.given_up_in != 0;
+        bits |= is ? 1u << (msg.u.damaged.version - EM_STEP) : 0;
+        hsp_frame_fini(&f);
+    }
+    hsp_chan_fini(&c);
+    (void)hsp_arena_free(arena);
+    return bits;
+}
+
+/* The update behind a due version finds the damage before its seal is made. */
+static void what_is_being_sealed_damaged_is_given_up(void **state)
+{
+    struct em_world w;
+    struct hsp_err err = {0};
+    (void)state;
+    for (int before = 0; before < 2; before++) {
+        em_make_world(&w, 1);
+        struct em_member *m = &w.m[0];
+        em_make_next(&w, m);
+        m->before[0] = m->sums[0];
+        m->sums[0].read = m->sums[0].wrote;
+        struct hsp_word_sums *other = before != 0 ? &m->before[0].wrote : &m->sums[0].read;
+        other->places += 3;
+        atomic_store(&m->e.slots.taken, (EM_STEP + 1) * 2 + (EM_STEP + 1) % 2);
+        m->e.number = 7;
+        m->e.saved = EM_STEP + 1;
+        m->e.dev.newest.version = EM_STEP + 2;
+        em_assert_refused(
+            hsp_epoch_check_update(&m->e, EM_STEP + 1, &err), &err, HSP_EDIGEST,
+            "version 41 here is damaged: wte.weight (param) [0:6, 0:4] in main memory");
+        assert_int_equal(given_up(m), before != 0 ? 2 | 4 : 4);
         em_end_world(&w);
     }
 }
@@ -421,6 +468,7 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
         cmocka_unit_test(what_one_thread_does_not_seal_no_other_seals),
         cmocka_unit_test(what_no_step_has_written_is_not_sealed_damaged),
+        cmocka_unit_test(what_is_being_sealed_damaged_is_given_up),
         cmocka_unit_test(what_is_made_of_a_version_that_is_gone_is_not_sealed),
         cmocka_unit_test(what_was_sealed_when_it_was_damaged_is_given_up),
         cmocka_unit_test(what_was_not_written_so_is_not_sealed),
