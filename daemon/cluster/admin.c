@@ -171,7 +171,7 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     hsp_ci_forget_later(c);
     hsp_str_tell(n->reason, sizeof(n->reason), "%s", on ? reason : "");
     hsp_ci_store_node(c, n);
-    hsp_ci_look_node(c, n);
+    hsp_ci_node_dirty(c, n);
     if (on) {
         struct hsp_msg m = {.type = HSP_MSG_DRAIN_NOTICE, .u.text.reason = n->reason};
         hsp_ci_send(c, n->conn, &m);
@@ -207,7 +207,7 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
     n->holder = on;
     hsp_ci_store_node(c, n);
     hsp_ci_forget_later(c);
-    hsp_ci_look_node(c, n);
+    hsp_ci_node_dirty(c, n);
     told(c, a, on ? "admin.allow" : "admin.deny", NULL, n, "to keep copies of state");
     reply(c, a, HSP_OK, 0, remark);
 }

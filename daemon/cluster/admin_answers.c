@@ -99,11 +99,11 @@ const char *hsp_ci_say_forgotten(struct hsp_cluster *c, const struct hsp_job *j)
 /* ---- nodes ---- */
 
 /* @n has a device that keeps copies, as far as is known. */
-static bool has_keepers(const struct hsp_cluster_node *n)
+static bool has_replica_holders(const struct hsp_cluster_node *n)
 {
     bool any = false;
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        any = any || (n->dev[d].present && n->dev[d].keeper);
+        any = any || (n->dev[d].present && n->dev[d].replica_holder);
     }
     return any;
 }
@@ -117,7 +117,7 @@ const char *hsp_ci_say_allowed(struct hsp_cluster *c, const struct hsp_cluster_n
                                n->name)
            : n->conn == 0 ? "it is not connected, and gets none before it joins again"
            : n->draining  ? "it gets none before hspmdctl undrain"
-           : !has_keepers(n)
+           : !has_replica_holders(n)
                ? "its agent offers no place for one: replica_holders in its hspmd-worker.yaml"
                : "jobs that lack a copy get one there, without losing a step";
 }
@@ -126,12 +126,13 @@ const char *hsp_ci_say_denied(struct hsp_cluster *c, const struct hsp_cluster_no
 {
     bool keeps = false, room = false;
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        keeps = keeps || (n->dev[d].keeper && n->dev[d].job != 0);
+        keeps = keeps || (n->dev[d].replica_holder && n->dev[d].job != 0);
     }
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *o = &c->nodes[i];
         for (uint32_t d = 0; o != n && o->holder && d < HSP_NODE_DEVICES; d++) {
-            room = room || (o->dev[d].keeper && o->dev[d].job == 0 && hsp_cluster_offers(o, d));
+            room = room ||
+                   (o->dev[d].replica_holder && o->dev[d].job == 0 && hsp_cluster_offers(o, d));
         }
     }
     return !keeps ? "it keeps none now"

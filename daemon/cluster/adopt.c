@@ -113,7 +113,7 @@ static bool makes_sense(const struct hsp_cluster *l, const struct hsp_papers *p)
         const struct hsp_plan_info *f = &j->plans[i].info;
         ok = (i == 0 || j->plans[i - 1].plan < j->plans[i].plan) &&
              j->plans[i].plan < end_of_numbers(p);
-        for (uint32_t k = 0; ok && k < f->n_ranks + f->n_keepers; k++) {
+        for (uint32_t k = 0; ok && k < f->n_ranks + f->n_replica_holders; k++) {
             ok = names_node(l, hsp_ci_holder(f, k));
         }
     }
@@ -268,7 +268,7 @@ static const char *missing(struct hsp_cluster *c, const struct hsp_cluster *l,
     const char *list = NULL;
     bool *seen = hsp_ci_alloc(c, l->n_nodes, sizeof(*seen));
     uint32_t n = 0;
-    for (uint32_t k = 0; seen != NULL && k < f->n_ranks + f->n_keepers; k++) {
+    for (uint32_t k = 0; seen != NULL && k < f->n_ranks + f->n_replica_holders; k++) {
         uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(f, k));
         const char *name = l->nodes[at].name;
         if (!seen[at] && !is_here(c, name, p)) {
@@ -331,8 +331,8 @@ static bool told_them(const struct hsp_admin_event *a, uint32_t conn)
 
 /* The first parked agent of node @name whose papers of @a were taken, else the first that keeps the
  * job; NULL: there is none. */
-static const struct hsp_parked *keeper_of(const struct hsp_cluster *c, const char *name,
-                                          const struct hsp_admin_event *a)
+static const struct hsp_parked *replica_holder_of(const struct hsp_cluster *c, const char *name,
+                                                  const struct hsp_admin_event *a)
 {
     const struct hsp_parked *first = NULL;
     for (uint32_t i = 0; i < c->n_parked; i++) {
@@ -352,18 +352,18 @@ static const struct hsp_parked *keeper_of(const struct hsp_cluster *c, const cha
 static uint32_t take_node(struct hsp_cluster *c, const char *name, const struct hsp_admin_event *a)
 {
     uint32_t at;
-    const struct hsp_parked *keeper = keeper_of(c, name, a);
+    const struct hsp_parked *replica_holder = replica_holder_of(c, name, a);
     struct hsp_cluster_node *n =
         hsp_map_get(&c->by_name, name, &at) ? &c->nodes[at] : hsp_ci_node_new(c, name);
     if (n == NULL) {
         return 0; /* no memory */
     }
-    if (n->conn == 0 && keeper != NULL) {
+    if (n->conn == 0 && replica_holder != NULL) {
         hsp_ci_node_state(c, n, HSP_NODE_AWAY);
         n->unheard = true;
         n->gone_s = 0;
         hsp_ci_node_reason(n, "");
-        n->secret = n->incarnation == 0 && keeper != NULL ? keeper->was : n->secret;
+        n->secret = n->incarnation == 0 && replica_holder != NULL ? replica_holder->was : n->secret;
         c->grace_ms = c->now_ms + c->cfg.dead_ms;
     } else if (n->incarnation == 0) {
         hsp_ci_node_reason(n, "has not joined yet");
@@ -380,9 +380,9 @@ static void move_devices(struct hsp_job *j, const uint32_t *to)
             hsp_device_id d = p->info.device[k];
             p->info.device[k] = HSP_DEVICE(to[HSP_DEVICE_NODE(d)], HSP_DEVICE_INDEX(d));
         }
-        for (uint32_t k = 0; k < p->info.n_keepers; k++) {
-            hsp_device_id d = p->info.keeper[k];
-            p->info.keeper[k] = HSP_DEVICE(to[HSP_DEVICE_NODE(d)], HSP_DEVICE_INDEX(d));
+        for (uint32_t k = 0; k < p->info.n_replica_holders; k++) {
+            hsp_device_id d = p->info.replica_holder[k];
+            p->info.replica_holder[k] = HSP_DEVICE(to[HSP_DEVICE_NODE(d)], HSP_DEVICE_INDEX(d));
         }
         /* An epoch with this layout may have begun after the papers were made. Its members are not
          * known. */

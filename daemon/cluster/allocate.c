@@ -206,7 +206,7 @@ static uint32_t n_computing(const struct hsp_cluster *c, const struct hsp_job *j
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < j->n_leases; i++) {
-        n += !hsp_ci_device(c, j->leases[i])->keeper;
+        n += !hsp_ci_device(c, j->leases[i])->replica_holder;
     }
     return n;
 }

@@ -62,7 +62,7 @@ static double power_of(const struct hsp_node_device *d)
 static bool stays(const struct hsp_job *j, uint32_t node)
 {
     bool member = false;
-    for (uint32_t i = 0; hsp_ci_job_runs(j) && i < hsp_ci_lasting(&j->cur) && !member; i++) {
+    for (uint32_t i = 0; hsp_ci_job_runs(j) && i < hsp_ci_participants(&j->cur) && !member; i++) {
         member = HSP_DEVICE_NODE(j->cur.peers[i].device) == node;
     }
     return member;
@@ -116,7 +116,7 @@ static hsp_device_id go_between(const struct hsp_cluster *c, const struct hsp_jo
             const struct hsp_node_device *v = &c->nodes[i].dev[d];
             bool free = (v->job == 0 || (v->job == j->id && v->ask == HSP_ASK_NONE)) &&
                         !hsp_ci_ends_other(v, j->id);
-            bool may = !v->keeper || c->nodes[i].holder;
+            bool may = !v->replica_holder || c->nodes[i].holder;
             bool up = v->up || hsp_ci_up_soon(c, HSP_DEVICE(i, d)); /* as a member may be */
             if (v->present && up && free && may && v->health < HSP_HEALTH_CORDON) {
                 return HSP_DEVICE(i, d);
@@ -339,7 +339,7 @@ uint32_t hsp_ci_usable(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id *
         n = hsp_ci_available(c, j, ret);
     }
     if (hash_of_left_out(j) != before) {
-        hsp_ci_look_jobs(c); /* others may have the devices of these nodes (allocate.c) */
+        hsp_ci_jobs_dirty(c); /* others may have the devices of these nodes (allocate.c) */
     }
     return n;
 }
@@ -385,13 +385,13 @@ static bool peers_apart(struct hsp_cluster *c, const struct hsp_job *j,
 bool hsp_ci_attempt_apart(struct hsp_cluster *c, const struct hsp_job *j, const char **ret_why)
 {
     const struct hsp_cl_epoch *e = &j->att;
-    uint32_t n = e->mode == HSP_MODE_RECOVER ? hsp_ci_lasting(e) : e->n_peers;
+    uint32_t n = e->mode == HSP_MODE_RECOVER ? hsp_ci_participants(e) : e->n_peers;
     return peers_apart(c, j, e, n, ret_why);
 }
 
 bool hsp_ci_members_apart(struct hsp_cluster *c, const struct hsp_job *j, const char **ret_why)
 {
-    return peers_apart(c, j, &j->cur, hsp_ci_lasting(&j->cur), ret_why);
+    return peers_apart(c, j, &j->cur, hsp_ci_participants(&j->cur), ret_why);
 }
 
 /* Returns the number of the @all nodes @to that @node cannot reach. *ret_none: it reaches none of
@@ -411,7 +411,7 @@ uint32_t hsp_ci_spare_sources(struct hsp_cluster *c, struct hsp_job *j,
                               const struct hsp_plan_info *info, const struct hsp_cl_epoch *e,
                               hsp_device_id **ret)
 {
-    uint32_t n = 0, all = info->n_ranks + info->n_keepers;
+    uint32_t n = 0, all = info->n_ranks + info->n_replica_holders;
     uint32_t *to = hsp_ci_alloc(c, all, sizeof(*to));
     *ret = hsp_ci_alloc(c, (size_t)j->n_held + 1, sizeof(**ret));
     for (uint32_t i = 0; to != NULL && i < all; i++) {

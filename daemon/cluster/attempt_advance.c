@@ -9,7 +9,7 @@
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/job_data.h"
-#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/replica_holders.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/live_state.h"
@@ -32,8 +32,8 @@ static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, st
         peers[i].device = e->peers[i].device;
         peers[i].address = hsp_ci_printf(c, "%s", hsp_ci_device(c, peers[i].device)->address);
     }
-    *p = (struct hsp_prepare_action){e->n_peers,   peers,      e->n_sources, e->sources,
-                                     e->n_keepers, e->n_apart, e->apart,     e->buckets};
+    *p = (struct hsp_prepare_action){e->n_peers,           peers,      e->n_sources, e->sources,
+                                     e->n_replica_holders, e->n_apart, e->apart,     e->buckets};
     return p;
 }
 
@@ -77,7 +77,7 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .device = HSP_DEVICE_INDEX(e->peers[rank].device),
                                       .rank = rank,
                                       .n_ranks = e->n_ranks,
-                                      .n_keepers = e->n_keepers,
+                                      .n_keepers = e->n_replica_holders,
                                       .n_peers = e->n_peers,
                                       .mode = e->mode,
                                       .plan = e->plan,
@@ -134,7 +134,7 @@ static struct hsp_links links_of(const struct hsp_cl_epoch *e)
 static void note_holders(struct hsp_cluster *c, struct hsp_job_plan *p,
                          const struct hsp_cl_epoch *e)
 {
-    uint32_t n = hsp_ci_lasting(e);
+    uint32_t n = hsp_ci_participants(e);
     p->holder = p->holder != NULL ? p->holder : calloc(n, sizeof(*p->holder));
     for (uint32_t i = 0; p->holder != NULL && i < n; i++) {
         p->holder[i] = e->peers[i].incarnation;
@@ -215,8 +215,8 @@ static void send_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_epoch_p
 /* Peer @d holds the attempt up. */
 static void missed(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, const char *why)
 {
-    if (hsp_ci_refuse_keeper(c, j, d, why)) {
-        hsp_ci_attempt_refused(c, j, why); /* the job can do without the keeper */
+    if (hsp_ci_refuse_replica_holder(c, j, d, why)) {
+        hsp_ci_attempt_refused(c, j, why); /* the job can do without the replica holder */
     } else {
         hsp_ci_attempt_fail(c, j, why);
     }
@@ -251,7 +251,7 @@ static void timed_out(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)
 {
     const struct hsp_plan_fact fact = {HSP_FACT_TIMEOUT, d, d, 0, 0};
     const char *why = hsp_ci_printf(c, "did not get ready within %u ms", c->cfg.prepare_ms);
-    if (!hsp_ci_device(c, d)->keeper) {
+    if (!hsp_ci_device(c, d)->replica_holder) {
         hsp_ci_learn(c, j, &fact, 0, why);
     }
     missed(c, j, d, hsp_ci_printf(c, "%s %s", hsp_ci_device_name(c, d), why));

@@ -32,18 +32,18 @@ static int ascending(const void *a, const void *b)
 }
 
 /* Devices outside the new plan that have state of the version it begins with, ascending, some more
- * than once. The keepers of a running epoch are among them, although nothing is read from keepers:
- * so they learn that the epoch is over; and those that only pass state on. */
+ * than once. The replica holders of a running epoch are among them, although nothing is read from
+ * replica holders: so they learn that the epoch is over; and those that only pass state on. */
 static uint32_t source_devices(struct hsp_cluster *c, struct hsp_job *j,
                                const struct hsp_plan_info *info, const struct hsp_cl_epoch *e,
                                hsp_device_id **ret)
 {
     hsp_device_id *relay = NULL;
-    uint32_t n = 0, lasting = e->mode == HSP_MODE_SWITCH ? hsp_ci_lasting(&j->cur) : 0;
+    uint32_t n = 0, participants = e->mode == HSP_MODE_SWITCH ? hsp_ci_participants(&j->cur) : 0;
     uint32_t held = e->mode == HSP_MODE_RECOVER ? j->n_held : 0;
     uint32_t relays = held > 0 ? hsp_ci_spare_sources(c, j, info, e, &relay) : 0;
-    *ret = hsp_ci_alloc(c, (size_t)lasting + held + relays, sizeof(**ret));
-    for (uint32_t i = 0; *ret != NULL && i < lasting; i++) {
+    *ret = hsp_ci_alloc(c, (size_t)participants + held + relays, sizeof(**ret));
+    for (uint32_t i = 0; *ret != NULL && i < participants; i++) {
         (*ret)[n++] = j->cur.peers[i].device;
     }
     for (uint32_t i = 0; *ret != NULL && i < held; i++) {
@@ -112,12 +112,13 @@ static bool fix_apart(const struct hsp_cluster *c, struct hsp_cl_epoch *e)
     return e->apart != NULL;
 }
 
-/* Members, keepers and sources of @e; all of them are the job's from now on. */
+/* Members, replica holders and sources of @e; all of them are the job's from now on. */
 static bool take_peers(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_plan_info *info,
                        struct hsp_cl_epoch *e)
 {
     hsp_device_id *src;
-    uint32_t n_src = source_devices(c, j, info, e, &src), n = info->n_ranks + info->n_keepers;
+    uint32_t n_src = source_devices(c, j, info, e, &src),
+             n = info->n_ranks + info->n_replica_holders;
     e->peers = calloc((size_t)n + n_src + 1, sizeof(*e->peers));
     if (c->failed || e->peers == NULL) {
         return false;
@@ -156,7 +157,7 @@ void hsp_ci_attempt_begin(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
                              .phase = HSP_ATT_WAIT_UP,
                              .step = step,
                              .n_ranks = info->n_ranks,
-                             .n_keepers = info->n_keepers,
+                             .n_replica_holders = info->n_replica_holders,
                              .data_tls = c->cfg.data_tls,
                              .deadline_ms = c->now_ms + c->cfg.up_ms};
     if (!take_peers(c, j, info, &e) || !fix_sources(c, j, &e) || !fix_apart(c, &e)) {
@@ -183,11 +184,13 @@ void hsp_ci_attempt_begin(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
     }
     j->reason[0] = '\0';
     hsp_ci_store_job(c, j);
-    const uint32_t n_sources = e.n_peers - hsp_ci_lasting(&e);
+    const uint32_t n_sources = e.n_peers - hsp_ci_participants(&e);
     struct hsp_fact *f = hsp_ci_fact(
         c, "switch.begin", HSP_SEV_NOTICE, j, NULL, "epoch %llu: %u rank%s, %s%u source%s",
         (unsigned long long)e.epoch, e.n_ranks, hsp_s(e.n_ranks),
-        e.n_keepers != 0 ? hsp_ci_printf(c, "%u keeper%s, ", e.n_keepers, hsp_s(e.n_keepers)) : "",
+        e.n_replica_holders != 0 ? hsp_ci_printf(c, "%u replica holder%s, ", e.n_replica_holders,
+                                                 hsp_s(e.n_replica_holders))
+                                 : "",
         n_sources, hsp_s(n_sources));
     if (f != NULL) {
         f->epoch = e.epoch;

@@ -1,4 +1,4 @@
-/* Begins an attempt: numbers the next epoch and fixes its members, keepers and sources.
+/* Begins an attempt: numbers the next epoch and fixes its members, replica holders and sources.
  *
  * Sources are fixed here because all PREPAREs of an epoch must describe the same transfers.
  * Example: a job goes from devices {0, 1, 2} to {0, 1, 3} by a switch. Peers are 0, 1, 3 (ranks)

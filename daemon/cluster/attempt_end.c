@@ -51,7 +51,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
     hsp_ci_store_job(c, j);
     for (uint32_t i = 0; i < j->n_leases; i++) { /* a former source may be none now */
-        hsp_ci_look_node(c, hsp_ci_node(c, j->leases[i]));
+        hsp_ci_node_dirty(c, hsp_ci_node(c, j->leases[i]));
     }
 }
 

@@ -119,7 +119,7 @@ void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
     hsp_str_printf(j->name, sizeof(j->name), "%s",
                    hsp_name_valid(k->name) ? k->name : hsp_ci_printf(c, "job-%u", k->job));
     tell_found(c, j, n, k);
-    hsp_ci_look_jobs(c);
+    hsp_ci_jobs_dirty(c);
 }
 
 /* The nodes that keep @j, with a remedy. */

@@ -174,7 +174,7 @@ static void found_broken(struct hsp_cluster *c, struct hsp_broken_pair *p, const
     hsp_ci_fact(c, "link.broken", HSP_SEV_WARN, NULL, &c->nodes[p->a],
                 "%s: %s; jobs do without one of them, and their connection is %s every %u s", what,
                 why, p->slow ? "measured" : "tried", pause_of(p) / 1000);
-    hsp_ci_look_jobs(c);
+    hsp_ci_jobs_dirty(c);
 }
 
 static void mend(struct hsp_cluster *c, struct hsp_broken_pair *p, const char *what)
@@ -185,7 +185,7 @@ static void mend(struct hsp_cluster *c, struct hsp_broken_pair *p, const char *w
     p->next_ms = c->now_ms + MENDED_MS;
     hsp_ci_fact(c, "link.mended", HSP_SEV_NOTICE, NULL, &c->nodes[p->a], "%s and %s %s",
                 c->nodes[p->a].name, c->nodes[p->b].name, what);
-    hsp_ci_look_jobs(c);
+    hsp_ci_jobs_dirty(c);
 }
 
 /* ---- slow pairs ---- */
@@ -335,7 +335,7 @@ void hsp_ci_pairs_forget(struct hsp_cluster *c, uint32_t node)
         }
     }
     if (c->n_broken < broken) {
-        hsp_ci_look_jobs(c);
+        hsp_ci_jobs_dirty(c);
     }
 }
 

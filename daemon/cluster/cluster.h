@@ -70,9 +70,9 @@ struct hsp_papers; /* proto/wire/papers.h */
 #define HSP_REACH_NODES  64u /* of one round: a bit each */
 #define HSP_REACH_ROUNDS 16u /* at a time: as many jobs that lose a peer at once */
 
-/* Keepers of a layout: recovery.copies is at most 8, and one node is a member's. */
-#define HSP_MAX_KEEPERS 7u
-#define HSP_NO_DEVICE   UINT32_MAX
+/* Replica holders of a layout: recovery.copies is at most 8, and one node is a member's. */
+#define HSP_MAX_REPLICA_HOLDERS 7u
+#define HSP_NO_DEVICE           UINT32_MAX
 
 typedef uint64_t hsp_msec;
 
@@ -121,7 +121,7 @@ struct hsp_cluster_config {
 /* ---- results of planning ---- */
 
 /* Rank `holder` has the part of the state that belongs to rank `owner`: its own home (holder ==
- * owner) or the copy promised to it. Holders from n_ranks on are keepers. */
+ * owner) or the copy promised to it. Holders from n_ranks on are replica holders. */
 struct hsp_piece_holder {
     uint32_t holder, owner;
 };
@@ -145,13 +145,14 @@ struct hsp_plan_info {
      * people; not kept by the core. */
     uint32_t n_templates, new_templates;
     /* Where the members stand on fewer nodes than the job's copies, each version also goes to
-     * *keepers*: devices of other nodes that compute nothing, as mesh ranks n_ranks... Planning
-     * says for how many keepers there is room (each holds the whole state) and how much one takes;
-     * the core chooses them. */
-    uint32_t n_spare;    /* at most HSP_MAX_KEEPERS; pieces name holders below n_ranks + n_spare */
-    uint64_t keep_bytes; /* both slots of one keeper, in the state folder of its node */
-    uint32_t n_keepers;  /* chosen, <= n_spare; 0 in results of planning */
-    hsp_device_id keeper[HSP_MAX_KEEPERS];
+     * *replica holders*: devices of other nodes that compute nothing, as mesh ranks n_ranks...
+     * Planning says for how many replica holders there is room (each holds the whole state) and how
+     * much one takes; the core chooses them. */
+    /* at most HSP_MAX_REPLICA_HOLDERS; pieces name holders below n_ranks + n_spare */
+    uint32_t n_spare;
+    uint64_t keep_bytes; /* both slots of one replica holder, in the state folder of its node */
+    uint32_t n_replica_holders; /* chosen, <= n_spare; 0 in results of planning */
+    hsp_device_id replica_holder[HSP_MAX_REPLICA_HOLDERS];
 };
 
 /* A fact learnt by an attempt that failed. The fact ends in time (learnt.h), and when the device's
@@ -356,11 +357,11 @@ struct hsp_prepare_apart { /* peers that cannot reach each other: no connection 
     uint32_t a, b;         /* indices in peers, a < b */
 };
 struct hsp_prepare_action { /* the same for all devices of one epoch */
-    uint32_t n_peers;       /* members of the plan, then keepers, then sources */
+    uint32_t n_peers;       /* members of the plan, then replica holders, then sources */
     struct hsp_prepare_peer *peers;
     uint32_t n_sources; /* RECOVER and SWITCH: where the state can be had */
     struct hsp_prepare_source *sources;
-    uint32_t n_keepers;
+    uint32_t n_replica_holders;
     uint32_t n_apart; /* RECOVER: sources and those that get their state over others; ascending */
     struct hsp_prepare_apart *apart;
     bool buckets; /* all members know those of Reshards */

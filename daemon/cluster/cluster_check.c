@@ -16,12 +16,12 @@ static void check_epoch(const struct hsp_cluster *c, const struct hsp_job *j,
     HSP_ASSERT(e->n_ranks > 0 && e->n_ranks <= e->n_peers);
     HSP_ASSERT(hsp_ci_plan(j, e->plan) != NULL);
     const struct hsp_plan_info *p = &hsp_ci_plan(j, e->plan)->info;
-    HSP_ASSERT(p->n_ranks == e->n_ranks && p->n_keepers == e->n_keepers);
-    HSP_ASSERT(hsp_ci_lasting(e) <= e->n_peers);
+    HSP_ASSERT(p->n_ranks == e->n_ranks && p->n_replica_holders == e->n_replica_holders);
+    HSP_ASSERT(hsp_ci_participants(e) <= e->n_peers);
     for (uint32_t i = 0; i < e->n_peers; i++) {
         HSP_ASSERT(e->peers[i].device < c->n_nodes * HSP_NODE_DEVICES);
-        HSP_ASSERT(i >= hsp_ci_lasting(e) || e->peers[i].device == hsp_ci_holder(p, i));
-        HSP_ASSERT(i >= e->n_ranks || !hsp_ci_device(c, e->peers[i].device)->keeper);
+        HSP_ASSERT(i >= hsp_ci_participants(e) || e->peers[i].device == hsp_ci_holder(p, i));
+        HSP_ASSERT(i >= e->n_ranks || !hsp_ci_device(c, e->peers[i].device)->replica_holder);
     }
 }
 
@@ -29,7 +29,7 @@ static void check_epoch(const struct hsp_cluster *c, const struct hsp_job *j,
 static void check_leases(const struct hsp_cluster *c, const struct hsp_job *j,
                          const struct hsp_cl_epoch *e, bool lasting_only)
 {
-    for (uint32_t i = 0; i < (lasting_only ? hsp_ci_lasting(e) : e->n_peers); i++) {
+    for (uint32_t i = 0; i < (lasting_only ? hsp_ci_participants(e) : e->n_peers); i++) {
         HSP_ASSERT(hsp_ci_device(c, e->peers[i].device)->job == j->id);
     }
 }
@@ -206,7 +206,7 @@ static void dump_epoch(const struct hsp_cl_epoch *e, const char *what, struct hs
     for (uint32_t i = 0; i < e->n_peers; i++) {
         const struct hsp_epoch_peer *p = &e->peers[i];
         hsp_buf_printf(out, " %s%s%u/%u%s%s%s%s", i == e->n_ranks ? "| " : "",
-                       i >= e->n_ranks && i < hsp_ci_lasting(e) ? "keeper " : "",
+                       i >= e->n_ranks && i < hsp_ci_participants(e) ? "replica holder " : "",
                        HSP_DEVICE_NODE(p->device), HSP_DEVICE_INDEX(p->device),
                        p->prepare_sent ? "p" : "", p->ready ? "r" : "", p->go_sent ? "g" : "",
                        p->started ? "s" : "");

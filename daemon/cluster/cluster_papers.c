@@ -22,7 +22,7 @@ static void add_nodes(struct hsp_cluster *c, const struct hsp_job *j, struct lis
     bool *has = hsp_ci_alloc(c, c->n_nodes, sizeof(*has));
     for (uint32_t i = 0; has != NULL && i < j->n_plans; i++) {
         const struct hsp_plan_info *p = &j->plans[i].info;
-        for (uint32_t k = 0; k < p->n_ranks + p->n_keepers; k++) {
+        for (uint32_t k = 0; k < p->n_ranks + p->n_replica_holders; k++) {
             uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(p, k));
             if (!has[at]) {
                 has[at] = true;

@@ -41,7 +41,7 @@ struct hsp_device_note {
 
 struct hsp_node_device {
     bool present, up;
-    bool keeper; /* keeps copies and computes nothing: planning never sees it */
+    bool replica_holder; /* keeps copies and computes nothing: planning never sees it */
     char kind[16], address[HSP_ADDRESS_MAX + 1];
     struct hsp_m_device profile;      /* strings and lists not valid here: use the other fields */
     double gemm_part[HSP_GEMM_PARTS]; /* as in the message, 0: not known */
@@ -242,8 +242,8 @@ struct hsp_cl_epoch {
     enum hsp_epoch_mode mode;
     enum hsp_attempt_phase phase;
     uint64_t step; /* first step; a switch learns it from STARTED */
-    uint32_t n_ranks, n_keepers, n_peers;
-    struct hsp_epoch_peer *peers; /* owned: ranks of the plan, then keepers, then sources */
+    uint32_t n_ranks, n_replica_holders, n_peers;
+    struct hsp_epoch_peer *peers; /* owned: ranks of the plan, then replica holders, then sources */
     uint32_t *by_device;          /* owned: [n_peers] indices of peers, their devices ascending */
     uint32_t n_sources;
     struct hsp_prepare_source *sources; /* owned: fixed with the epoch, all PREPAREs must agree */
@@ -251,7 +251,7 @@ struct hsp_cl_epoch {
     struct hsp_prepare_apart *apart;    /* owned: the same */
     bool data_tls;                      /* its executors encrypt their TCP connections */
     char trusted[HSP_NETWORKS_MAX + 1]; /* but for NCCL between hosts of these networks; "" none */
-    struct hsp_links links; /* of members and keepers, from GO on; 0: none, or unknown */
+    struct hsp_links links; /* of members and replica holders, from GO on; 0: none, or unknown */
     /* From PREPARING on: abilities that all peers have. An attempt before GO ends with this
      * process, and when an agent is replaced by another, so all its PREPAREs agree. */
     bool share_notes; /* its executors give each other the notes of steps (step_share.h) */
@@ -270,9 +270,10 @@ struct hsp_cl_epoch {
 
 struct hsp_job_plan { /* a layout that may still be needed */
     uint64_t plan;
-    bool started;     /* an epoch with it may have written versions */
-    uint64_t since;   /* incarnations below it were given before the layout was first begun */
-    uint64_t *holder; /* owned: [ranks and keepers] incarnations when it was begun last; NULL: not
+    bool started;   /* an epoch with it may have written versions */
+    uint64_t since; /* incarnations below it were given before the layout was first begun */
+    uint64_t *
+        holder; /* owned: [ranks and replica holders] incarnations when it was begun last; NULL: not
                          known */
     uint64_t damaged; /* greatest version of a piece found damaged since GO, 0 none. Not stored */
     uint64_t awaited; /* the same of versions that may have been stable: other holders of such a
@@ -333,7 +334,7 @@ struct hsp_ckpt_mark {
 /* The nodes that may still tell of steps and checkpoints of an epoch that is over (may_say.h). */
 struct hsp_past_epoch {
     uint64_t epoch;
-    uint32_t n; /* rank 0, and its heir if there is one */
+    uint32_t n; /* rank 0, and its successor if there is one */
     uint32_t node[2];
     uint64_t incarnation[2];
 };
@@ -547,15 +548,16 @@ struct hsp_job {
     uint32_t data_tries;      /* pauses so far */
     hsp_msec keep_retry_ms;   /* the same for nodes that could not keep; 0: there are none */
     uint32_t keep_tries;      /* pauses so far */
-    hsp_msec room_retry_ms;   /* no switch of keepers alone before: a folder lacks room */
+    hsp_msec room_retry_ms;   /* no switch of replica holders alone before: a folder lacks room */
     uint32_t failures;        /* losses and failed attempts since `stable` grew */
     hsp_msec retry_ms;        /* no attempt and no planning before */
     uint32_t vain;            /* switches in a row that came to nothing (attempt_end.h) */
     hsp_msec switch_retry_ms; /* running: no switch before */
-    hsp_msec plan_retry_ms;   /* running: no planning before; its keepers are seen to meanwhile */
-    bool wants_round;         /* its nodes are to call each other (reach_rounds.h) */
-    uint32_t round;           /* and do so, 0: no round is open */
-    uint64_t round_upto;      /* seal_upto when the last round was due: that loss has had one */
+    /* running: no planning before; its replica holders are seen to meanwhile */
+    hsp_msec plan_retry_ms;
+    bool wants_round;    /* its nodes are to call each other (reach_rounds.h) */
+    uint32_t round;      /* and do so, 0: no round is open */
+    uint64_t round_upto; /* seal_upto when the last round was due: that loss has had one */
     /* index.c */
     hsp_msec claim_ms; /* held back until then by a claim (parked.h); 0: it is not */
     bool look;         /* something of it has changed since it was last looked at */
@@ -679,7 +681,7 @@ struct hsp_link_probe {
 #define HSP_NEVER      UINT64_MAX /* a time that does not come */
 
 /* The facts of a node by which devices are chosen, close together: bits are devices. */
-struct hsp_node_brief {
+struct hsp_node_summary {
     uint16_t offer; /* of a node that is here and stays: present, computes */
     uint16_t keep;  /* the same of those that keep copies */
     uint16_t down;  /* of both, those whose executor is down */
@@ -737,7 +739,7 @@ struct hsp_cluster {
     hsp_msec answers_ms;
     /* index.c: so that frequent events cost the same with any number of nodes */
     struct hsp_map by_name, by_conn; /* indices of nodes */
-    struct hsp_node_brief *briefs;   /* [n_nodes] */
+    struct hsp_node_summary *briefs; /* [n_nodes] */
     uint32_t *holders;               /* [n_nodes * HSP_NODE_DEVICES]: job of the lease, 0 free */
     size_t cap_briefs, cap_holders;
     uint32_t oldest, newest; /* live and suspect nodes, by when they were heard; HSP_NO_NODE none */
@@ -748,7 +750,7 @@ struct hsp_cluster {
     size_t cap_look;
     uint32_t *look; /* nodes that have changed since they were last looked at */
     bool look_jobs; /* all jobs: the devices that they may use have changed */
-    bool stir;      /* anything is to be looked at */
+    bool dirty;     /* anything is to be looked at */
     uint32_t n_down;
     size_t cap_down;
     hsp_device_id *down; /* whose executor is awaited, and some that have come */

@@ -121,9 +121,9 @@ static bool all_done(struct hsp_cluster *c)
 {
     uint32_t n = c->n_actions;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        hsp_ci_look_node(c, &c->nodes[i]);
+        hsp_ci_node_dirty(c, &c->nodes[i]);
     }
-    hsp_ci_look_jobs(c);
+    hsp_ci_jobs_dirty(c);
     hsp_ci_advance(c);
     return c->n_actions == n;
 }
@@ -174,9 +174,9 @@ static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
 static void look_around(struct hsp_cluster *c)
 {
     if (c->now_ms >= c->due_ms) {
-        hsp_ci_look_jobs(c);
+        hsp_ci_jobs_dirty(c);
     }
-    if (!c->stir || c->behind) {
+    if (!c->dirty || c->behind) {
         return;
     }
     hsp_ci_advance(c);
@@ -277,7 +277,7 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
                 j->state == HSP_JOB_FINISHING;
     if ((runs &&
-         member_gone(c, &j->cur, j->cur.settled ? hsp_ci_lasting(&j->cur) : j->cur.n_peers)) ||
+         member_gone(c, &j->cur, j->cur.settled ? hsp_ci_participants(&j->cur) : j->cur.n_peers)) ||
         (gone && member_gone(c, &j->att, j->att.n_peers))) {
         hsp_ci_job_loss(c, j, "a member was lost as the coordinator ended");
     }
@@ -344,7 +344,7 @@ static void take_up_jobs(struct hsp_cluster *c)
         struct hsp_job *j = c->jobs[i];
         if (j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
             j->state == HSP_JOB_FINISHING) {
-            claim(c, j, &j->cur, j->cur.settled ? hsp_ci_lasting(&j->cur) : j->cur.n_peers);
+            claim(c, j, &j->cur, j->cur.settled ? hsp_ci_participants(&j->cur) : j->cur.n_peers);
         }
         claim(c, j, &j->att, j->att.phase == HSP_ATT_GO ? j->att.n_peers : 0);
     }
@@ -389,7 +389,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     take_office(c);
     take_up_jobs(c);
     take_up_drains(c);
-    hsp_ci_look_jobs(c);
+    hsp_ci_jobs_dirty(c);
     look_around(c);
     return finish(c, ret, err);
 }
@@ -441,7 +441,7 @@ static void executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n, const
 static void leave(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
     n->leaving = true;
-    hsp_ci_look_node(c, n);
+    hsp_ci_node_dirty(c, n);
     hsp_ci_all_switches_anew(c);
     hsp_ci_node_reason(n, m->u.leave.reason);
     hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
@@ -535,7 +535,7 @@ static void agent_msg(struct hsp_cluster *c, const struct hsp_event *ev)
     hsp_ci_node_heard(c, n);
     if (again) {
         hsp_ci_fact(c, "node.live", HSP_SEV_INFO, NULL, n, "heard again");
-        hsp_ci_look_node(c, n);
+        hsp_ci_node_dirty(c, n);
     }
     if (m->type < sizeof(agent_calls) / sizeof(agent_calls[0]) && agent_calls[m->type] != NULL) {
         agent_calls[m->type](c, n, m);
@@ -576,7 +576,7 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
     case HSP_EV_CKPTS: hsp_ci_ckpts(c, &ev->u.ckpts); break;
     }
     if (ev->type >= HSP_EV_ADMIN) { /* rare, and may touch anything */
-        hsp_ci_look_jobs(c);
+        hsp_ci_jobs_dirty(c);
     }
     look_around(c);
     return finish(c, ret, err);

@@ -33,7 +33,7 @@ static void has_time(struct hsp_cluster *c, struct hsp_node_device *d)
 static bool is_leaving(const struct hsp_job *j, hsp_device_id d)
 {
     const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, d);
-    return p != NULL && !p->started && (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur);
+    return p != NULL && !p->started && (uint32_t)(p - j->cur.peers) >= hsp_ci_participants(&j->cur);
 }
 
 static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device)

@@ -42,7 +42,7 @@ void hsp_ci_doubt_parked(struct hsp_cluster *c, uint32_t conn)
         }
         uint64_t in = hsp_ci_ahead_given_in(c, j) + 1;
         j->ahead_in = in > j->ahead_in ? in : j->ahead_in;
-        hsp_ci_look_job(c, j);
+        hsp_ci_job_dirty(c, j);
     }
 }
 
@@ -50,7 +50,7 @@ static void not_ahead(struct hsp_cluster *c, struct hsp_job *j, const char *name
 {
     if (j->ahead[0] != '\0' && strcmp(j->ahead, name) == 0) {
         j->ahead[0] = '\0';
-        hsp_ci_look_job(c, j);
+        hsp_ci_job_dirty(c, j);
         hsp_ci_store_job(c, j);
     }
 }
@@ -69,7 +69,7 @@ void hsp_ci_doubt_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
     if (j->doubted) {
         hsp_ci_mark(c, j, at)->keeps = k != NULL && hsp_ci_standing(c, k) == HSP_STANDS_KNOWN &&
                                        hsp_ci_proven_member(c, j, &c->nodes[at]);
-        hsp_ci_look_job(c, j);
+        hsp_ci_job_dirty(c, j);
     }
 }
 
@@ -99,7 +99,7 @@ static const char *why_doubt(struct hsp_cluster *c, const struct hsp_job *j)
     if (!any) {
         return "no agent that is here proves to keep state of it";
     }
-    for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_keepers; i++) {
+    for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_replica_holders; i++) {
         hsp_device_id d = hsp_ci_holder(&p->info, i);
         const struct hsp_job_mark *k = hsp_ci_marked(j, HSP_DEVICE_NODE(d));
         if (hsp_ci_node(c, d)->conn != 0 && (k == NULL || !k->keeps)) {
@@ -134,7 +134,7 @@ static void believe(struct hsp_cluster *c, struct hsp_job *j)
 {
     j->doubted = false;
     j->ahead[0] = j->reason[0] = '\0';
-    hsp_ci_look_job(c, j);
+    hsp_ci_job_dirty(c, j);
     hsp_ci_store_job(c, j);
 }
 

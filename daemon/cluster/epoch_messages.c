@@ -12,7 +12,7 @@
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/job_state.h"
-#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/replica_holders.h"
 #include "daemon/cluster/kept_state.h"
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
@@ -158,7 +158,8 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
         return;
     }
     hsp_device_id peer = f->peer < j->att.n_peers ? j->att.peers[f->peer].device : d;
-    if (hsp_ci_refuse_keeper(c, j, d, why) || hsp_ci_refuse_keeper(c, j, peer, why)) {
+    if (hsp_ci_refuse_replica_holder(c, j, d, why) ||
+        hsp_ci_refuse_replica_holder(c, j, peer, why)) {
         hsp_ci_attempt_refused(c, j, why); /* the job can do without */
         return;
     }
@@ -199,7 +200,7 @@ static void settle(struct hsp_cluster *c, struct hsp_job *j)
 {
     j->cur.settled = true;
     j->cur.trace.first_step_ms = c->now_ms;
-    hsp_ci_look_job(c, j);
+    hsp_ci_job_dirty(c, j);
     for (uint32_t i = 0; i < j->n_leases; i++) {
         if (hsp_ci_device(c, j->leases[i])->ask == HSP_ASK_NONE) {
             hsp_ci_ask(c, j->leases[i], HSP_ASK_RELEASE);
@@ -239,7 +240,8 @@ static bool record_step(struct hsp_cluster *c, const struct hsp_job *j, const st
     return true;
 }
 
-/* STEP of rank 0, or repeated by its heir: the word of the heir is kept, and moves nothing. */
+/* STEP of rank 0, or repeated by its successor: the word of the successor is kept, and moves
+ * nothing. */
 static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                       const struct hsp_msg *m)
 {
@@ -249,13 +251,13 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
         if (j->att.mode == HSP_MODE_SWITCH && j->att.step == 0) {
             j->att.step = s->step;
         }
-        hsp_ci_look_job(c, j);
+        hsp_ci_job_dirty(c, j);
         hsp_ci_promote(c, j); /* a vote passed: all have started, also where STARTED was lost */
     }
     if (!record_step(c, j, m) || m->epoch != j->cur.epoch) {
         return;
     }
-    if (!hsp_ci_job_runs(j)) { /* told by its heir, or again behind a restart of hspmdd */
+    if (!hsp_ci_job_runs(j)) { /* told by its successor, or again behind a restart of hspmdd */
         j->lost_from = s->step > j->lost_from ? s->step : j->lost_from;
         return;
     }
@@ -277,7 +279,7 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     hsp_ci_watch_step(c, j, s);
     hsp_ci_progress_vote(c, j, s);
     if (s->final || j->retune) {
-        hsp_ci_look_job(c, j);
+        hsp_ci_job_dirty(c, j);
     }
     if (s->final && j->state == HSP_JOB_RUNNING) {
         hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
@@ -422,7 +424,7 @@ static void sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
     }
     k->seal = 0;
     if (j->state == HSP_JOB_FAILED) {
-        hsp_ci_keeper_sealed(c, j, n);
+        hsp_ci_replica_holder_sealed(c, j, n);
         return;
     }
     hsp_ci_held_drop_node(c, j, at);
@@ -449,14 +451,14 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
     v->ask = HSP_ASK_NONE;
     const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, d);
     if (ask == HSP_ASK_STOP || p == NULL ||
-        (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur)) {
+        (uint32_t)(p - j->cur.peers) >= hsp_ci_participants(&j->cur)) {
         hsp_ci_lease(c, d, 0);
     }
     if (!hsp_ci_releasing(c, j)) { /* the last one: a row for each would be many */
         hsp_ci_store_leases(c, j);
     }
-    hsp_ci_look_node(c, n);
-    hsp_ci_look_jobs(c);
+    hsp_ci_node_dirty(c, n);
+    hsp_ci_jobs_dirty(c);
 }
 
 /* ---- checkpoints ---- */
@@ -593,8 +595,8 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
         return;
     }
     if (m->type != HSP_MSG_STEP) { /* STEP marks the job itself where something has changed */
-        hsp_ci_look_job(c, j);
-        hsp_ci_look_node(c, n);
+        hsp_ci_job_dirty(c, j);
+        hsp_ci_node_dirty(c, n);
     }
     switch (m->type) {
     case HSP_MSG_READY: ready(c, j, n, m); break;

@@ -57,7 +57,7 @@ struct hsp_epoch_peer *hsp_ci_peer(const struct hsp_cl_epoch *e, hsp_device_id d
     return p != NULL && p->device == d ? p : NULL;
 }
 
-uint32_t hsp_ci_lasting(const struct hsp_cl_epoch *e)
+uint32_t hsp_ci_participants(const struct hsp_cl_epoch *e)
 {
-    return e->n_ranks + e->n_keepers;
+    return e->n_ranks + e->n_replica_holders;
 }

@@ -48,7 +48,7 @@ static void move(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id first)
     hsp_str_printf(j->cause, sizeof(j->cause), "%s", hsp_ci_leave_cause(c, first));
     if (!is_rank(j, first)) {
         j->detect_ms = j->planned_ms = c->now_ms;
-        uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);
+        uint64_t plan = hsp_ci_with_replica_holders(c, j, j->cur.plan);
         hsp_ci_attempt_begin(c, j, plan, HSP_MODE_SWITCH, j->cur.plan, 0);
     } else if (n == 0) {
         hsp_ci_finishing_stays(

@@ -50,7 +50,7 @@ static bool lets_go(const struct hsp_cluster *c, const struct hsp_job *j)
 {
     const struct hsp_cl_epoch *e = &j->cur;
     bool free = e->settled;
-    for (uint32_t i = hsp_ci_lasting(e); free && i < e->n_peers; i++) {
+    for (uint32_t i = hsp_ci_participants(e); free && i < e->n_peers; i++) {
         free = hsp_ci_device(c, e->peers[i].device)->job != j->id;
     }
     return free;
@@ -61,7 +61,8 @@ static bool in_layouts(const struct hsp_job *j, uint32_t node)
     bool is = false;
     for (uint32_t i = 0; i < j->n_plans && !is; i++) {
         const struct hsp_plan_info *p = &j->plans[i].info;
-        is = names(p->device, p->n_ranks, node) || names(p->keeper, p->n_keepers, node);
+        is = names(p->device, p->n_ranks, node) ||
+             names(p->replica_holder, p->n_replica_holders, node);
     }
     return is;
 }
@@ -90,7 +91,7 @@ static const char *needs(struct hsp_cluster *c, const struct hsp_job *j, uint32_
     if (in_layouts(j, node)) {
         return hsp_ci_printf(c, "job %s may need the state that it holds", j->name);
     }
-    uint32_t end = lets_go(c, j) ? hsp_ci_lasting(&j->cur) : j->cur.n_peers;
+    uint32_t end = lets_go(c, j) ? hsp_ci_participants(&j->cur) : j->cur.n_peers;
     if (takes_part(&j->cur, 0, end, node) || takes_part(&j->att, 0, j->att.n_peers, node)) {
         return hsp_ci_printf(c, "it is part of an epoch of job %s", j->name);
     }
@@ -138,24 +139,24 @@ static void drop_from_job(struct hsp_cluster *c, struct hsp_job *j, uint32_t nod
     hsp_ci_mark_drop(j, node);
     hsp_ci_unlearn_node(j, node, false);
     hsp_ci_epoch_fini(&j->over);
-    if (in_layouts(j, node) || takes_part(&j->cur, 0, hsp_ci_lasting(&j->cur), node)) {
+    if (in_layouts(j, node) || takes_part(&j->cur, 0, hsp_ci_participants(&j->cur), node)) {
         hsp_ci_layouts_over(c, j);
-        hsp_ci_look_job(c, j);
+        hsp_ci_job_dirty(c, j);
     }
     if (asked) { /* the node could be part of the answer */
         hsp_ci_cancel_plan(c, j);
         j->n_asked = j->n_declined = 0;
         j->asked_valid = false;
-        hsp_ci_look_job(c, j);
+        hsp_ci_job_dirty(c, j);
     }
-    if (takes_part(&j->cur, hsp_ci_lasting(&j->cur), j->cur.n_peers, node)) {
-        j->cur.n_peers = hsp_ci_lasting(&j->cur);
+    if (takes_part(&j->cur, hsp_ci_participants(&j->cur), j->cur.n_peers, node)) {
+        j->cur.n_peers = hsp_ci_participants(&j->cur);
         c->failed = c->failed || !hsp_ci_epoch_index(&j->cur);
         ran = true;
     }
     if (ran) { /* its row names it */
         hsp_ci_store_job(c, j);
-        hsp_ci_look_job(c, j);
+        hsp_ci_job_dirty(c, j);
     }
 }
 

@@ -46,16 +46,16 @@ static void judge(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t de
     bool news = h != d->health;
     const char *name = hsp_ci_device_name(c, id);
     d->health = h;
-    d->drained_told = d->drained_told && hsp_ci_device_unwell(d);
+    d->drained_told = d->drained_told && hsp_ci_device_unhealthy(d);
     if (h != HSP_HEALTH_FINE && note_of(c, d) != NULL) {
         copy(d->note->why, sizeof(d->note->why), why);
         d->note->since_ms = news ? c->now_ms : d->note->since_ms;
     } else if (d->note != NULL) {
         d->note->why[0] = '\0';
     }
-    hsp_ci_look_node(c, n);
-    hsp_ci_look_jobs(c);
-    if (news && hsp_ci_device_unwell(d)) {
+    hsp_ci_node_dirty(c, n);
+    hsp_ci_jobs_dirty(c);
+    if (news && hsp_ci_device_unhealthy(d)) {
         hsp_ci_all_switches_anew(c);
     }
     if (told) {
@@ -129,14 +129,14 @@ const char *hsp_ci_leave_cause(struct hsp_cluster *c, hsp_device_id d)
     return hsp_ci_printf(c, "%s %s%s%s", what, name, why[0] != '\0' ? ": " : "", why);
 }
 
-const char *hsp_ci_unwell(struct hsp_cluster *c)
+const char *hsp_ci_unhealthy(struct hsp_cluster *c)
 {
     const char *first = "";
     uint32_t more = 0;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
         for (uint32_t d = 0; n->conn != 0 && d < HSP_NODE_DEVICES; d++) {
-            if (!n->dev[d].present || !hsp_ci_device_unwell(&n->dev[d])) {
+            if (!n->dev[d].present || !hsp_ci_device_unhealthy(&n->dev[d])) {
                 continue;
             }
             if (first[0] != '\0') {
@@ -155,7 +155,7 @@ void hsp_ci_tell_drained(struct hsp_cluster *c, struct hsp_cluster_node *n)
 {
     for (uint32_t i = 0; n->conn != 0 && i < HSP_NODE_DEVICES; i++) {
         struct hsp_node_device *d = &n->dev[i];
-        if (d->present && hsp_ci_device_unwell(d) && d->job == 0 && !d->drained_told) {
+        if (d->present && hsp_ci_device_unhealthy(d) && d->job == 0 && !d->drained_told) {
             d->drained_told = true;
             hsp_ci_fact(c, "device.drained", HSP_SEV_NOTICE, NULL, n, "%s/%u: %s", n->name, i,
                         hsp_device_why(d));

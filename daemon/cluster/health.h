@@ -26,7 +26,7 @@ const char *hsp_device_why(const struct hsp_node_device *d);
 const char *hsp_ci_leave_cause(struct hsp_cluster *c, hsp_device_id d);
 /* "; n1/0 is lost: why; and 2 more", of the devices of connected nodes that get no work for their
  * health; or "". */
-const char *hsp_ci_unwell(struct hsp_cluster *c);
+const char *hsp_ci_unhealthy(struct hsp_cluster *c);
 /* Tells, once, that nothing is left on a device that gets no work. */
 void hsp_ci_tell_drained(struct hsp_cluster *c, struct hsp_cluster_node *n);
 

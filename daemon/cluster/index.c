@@ -110,7 +110,7 @@ void hsp_ci_node_vacate(struct hsp_cluster *c, struct hsp_cluster_node *n)
                                    .looked = n->looked,
                                    .queued = n->queued};
     c->n_vacant++;
-    hsp_ci_look_node(c, n);
+    hsp_ci_node_dirty(c, n);
 }
 
 const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
@@ -135,7 +135,7 @@ void hsp_ci_node_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_
     if (conn != 0 && hsp_map_put_u64(&c->by_conn, conn, hsp_ci_index_of(c, n)) != HSP_OK) {
         c->failed = true;
     }
-    hsp_ci_look_node(c, n);
+    hsp_ci_node_dirty(c, n);
     c->look_jobs = true;
 }
 
@@ -291,7 +291,7 @@ void hsp_ci_lease(struct hsp_cluster *c, hsp_device_id d, uint32_t job)
     if (to != NULL) {
         add_lease(c, to, d);
     }
-    hsp_ci_look_node(c, hsp_ci_node(c, d));
+    hsp_ci_node_dirty(c, hsp_ci_node(c, d));
     c->look_jobs = true;
 }
 
@@ -305,7 +305,7 @@ void hsp_ci_ask(struct hsp_cluster *c, hsp_device_id d, enum hsp_device_ask ask)
     v->asked = false;
     v->leaves = false;
     v->let_go_ms = 0;
-    hsp_ci_look_node(c, hsp_ci_node(c, d));
+    hsp_ci_node_dirty(c, hsp_ci_node(c, d));
     c->look_jobs = true;
 }
 
@@ -316,9 +316,9 @@ void hsp_ci_answer_by(struct hsp_cluster *c, hsp_msec t)
 
 /* ---- nodes and jobs to be looked at ---- */
 
-void hsp_ci_look_node(struct hsp_cluster *c, struct hsp_cluster_node *n)
+void hsp_ci_node_dirty(struct hsp_cluster *c, struct hsp_cluster_node *n)
 {
-    c->stir = true;
+    c->dirty = true;
     if (n->looked) {
         return;
     }
@@ -330,27 +330,27 @@ void hsp_ci_look_node(struct hsp_cluster *c, struct hsp_cluster_node *n)
     n->looked = true;
 }
 
-void hsp_ci_look_job(struct hsp_cluster *c, struct hsp_job *j)
+void hsp_ci_job_dirty(struct hsp_cluster *c, struct hsp_job *j)
 {
     j->look = true;
-    c->stir = true;
+    c->dirty = true;
 }
 
-void hsp_ci_look_jobs(struct hsp_cluster *c)
+void hsp_ci_jobs_dirty(struct hsp_cluster *c)
 {
     c->look_jobs = true;
-    c->stir = true;
+    c->dirty = true;
 }
 
-static struct hsp_node_brief brief_of(const struct hsp_cluster_node *n)
+static struct hsp_node_summary summary_of(const struct hsp_cluster_node *n)
 {
-    struct hsp_node_brief b = {0};
+    struct hsp_node_summary b = {0};
     for (uint32_t i = 0; i < HSP_NODE_DEVICES; i++) {
         const struct hsp_node_device *v = &n->dev[i];
         uint16_t bit = (uint16_t)(1u << i);
         if (hsp_cluster_offers(n, i)) {
-            b.offer |= v->keeper ? 0 : bit;
-            b.keep |= v->keeper && n->holder ? bit : 0;
+            b.offer |= v->replica_holder ? 0 : bit;
+            b.keep |= v->replica_holder && n->holder ? bit : 0;
             b.down |= v->up ? 0 : bit;
             b.ends |= v->ending != 0 ? bit : 0;
         }
@@ -361,7 +361,7 @@ static struct hsp_node_brief brief_of(const struct hsp_cluster_node *n)
 void hsp_ci_refresh(struct hsp_cluster *c)
 {
     for (uint32_t i = 0; i < c->n_look; i++) {
-        c->briefs[c->look[i]] = brief_of(&c->nodes[c->look[i]]);
+        c->briefs[c->look[i]] = summary_of(&c->nodes[c->look[i]]);
     }
 }
 

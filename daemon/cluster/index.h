@@ -70,11 +70,11 @@ void hsp_ci_answer_by(struct hsp_cluster *c, hsp_msec t);
 
 /* Marks a node that may be told something or may be offered. Marks are looked at when the event has
  * been taken in. */
-void hsp_ci_look_node(struct hsp_cluster *c, struct hsp_cluster_node *n);
+void hsp_ci_node_dirty(struct hsp_cluster *c, struct hsp_cluster_node *n);
 /* Marks one job. */
-void hsp_ci_look_job(struct hsp_cluster *c, struct hsp_job *j);
+void hsp_ci_job_dirty(struct hsp_cluster *c, struct hsp_job *j);
 /* Marks all jobs: devices have come, gone or changed hands. */
-void hsp_ci_look_jobs(struct hsp_cluster *c);
+void hsp_ci_jobs_dirty(struct hsp_cluster *c);
 /* Brings the briefs of marked nodes up to date; marks stay. */
 void hsp_ci_refresh(struct hsp_cluster *c);
 /* Returns the marked nodes, ascending, in the arena of the step, and clears their marks. */

@@ -37,7 +37,7 @@ void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id 
         return;
     }
     j->n_refused++;
-    hsp_ci_look_jobs(c);
+    hsp_ci_jobs_dirty(c);
     if (j->data_retry_ms == 0) {
         j->data_retry_ms = c->now_ms + pause_ms(j);
     }
@@ -167,7 +167,7 @@ void hsp_ci_data_advance(struct hsp_cluster *c, struct hsp_job *j)
     }
     j->data_retry_ms = 0;
     j->data_tries++;
-    hsp_ci_look_jobs(c);
+    hsp_ci_jobs_dirty(c);
     for (uint32_t i = 0; i < j->n_marks; i++) {
         if (j->marks[i].refused != NULL) {
             hsp_ci_data_forget(j, j->marks[i].node);

@@ -53,7 +53,7 @@ static void move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to
     }
     HSP_ASSERT(to == HSP_JOB_BEHIND || (may_follow[j->state] >> to & 1) != 0);
     j->state = to;
-    hsp_ci_look_jobs(c); /* shares depend on it */
+    hsp_ci_jobs_dirty(c); /* shares depend on it */
     const char *type = hsp_ci_printf(c, "job.%s", hsp_job_state_name(to));
     bool bad = to == HSP_JOB_FAILED || to == HSP_JOB_BEHIND;
     struct hsp_fact *f =
@@ -110,7 +110,7 @@ static bool has_come_further(const struct hsp_job *j)
 void hsp_ci_tell_holders(struct hsp_cluster *c, const struct hsp_job *j,
                          const struct hsp_job_plan *p)
 {
-    for (uint32_t k = 0; k < p->info.n_ranks + p->info.n_keepers; k++) {
+    for (uint32_t k = 0; k < p->info.n_ranks + p->info.n_replica_holders; k++) {
         hsp_device_id d = hsp_ci_holder(&p->info, k);
         const struct hsp_cluster_node *n = hsp_ci_node(c, d);
         struct hsp_msg m = {.type = HSP_MSG_RELEASE,
@@ -212,7 +212,7 @@ void hsp_ci_all_switches_anew(struct hsp_cluster *c)
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         hsp_ci_switches_anew(c->jobs[i]);
     }
-    hsp_ci_look_jobs(c);
+    hsp_ci_jobs_dirty(c);
 }
 
 void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause)
@@ -351,7 +351,7 @@ bool hsp_ci_releasing(const struct hsp_cluster *c, const struct hsp_job *j)
 
 hsp_device_id hsp_ci_leaver(const struct hsp_cluster *c, const struct hsp_job *j)
 {
-    for (uint32_t i = 0; i < hsp_ci_lasting(&j->cur); i++) {
+    for (uint32_t i = 0; i < hsp_ci_participants(&j->cur); i++) {
         if (hsp_ci_to_leave(c, j->cur.peers[i].device) != NULL) {
             return j->cur.peers[i].device;
         }

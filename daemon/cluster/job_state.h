@@ -44,8 +44,8 @@ const struct hsp_cluster_node *hsp_ci_silent_node(const struct hsp_cluster *c,
                                                   const struct hsp_job *j);
 /* True while a device of @j has not answered STOP or RELEASE. */
 bool hsp_ci_releasing(const struct hsp_cluster *c, const struct hsp_job *j);
-/* The first device of the epoch that is to go, itself or with its node, ranks before keepers.
- * HSP_NO_DEVICE: none. */
+/* The first device of the epoch that is to go, itself or with its node, ranks before replica
+ * holders. HSP_NO_DEVICE: none. */
 hsp_device_id hsp_ci_leaver(const struct hsp_cluster *c, const struct hsp_job *j);
 
 /* ---- a job that is finishing ---- */

@@ -18,7 +18,7 @@
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/job_state.h"
-#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/replica_holders.h"
 #include "daemon/cluster/kept_state.h"
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/link_probe.h"
@@ -351,7 +351,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     if (n < need || n == 0) {
         hsp_ci_cancel_plan(c, j);
         hsp_ci_job_blocked(c, j, "waits for %s%s%s%s", hsp_ci_too_few(c, j, need, n),
-                           hsp_ci_data_why(c, j), hsp_ci_unwell(c), hsp_ci_apart_why(c, j));
+                           hsp_ci_data_why(c, j), hsp_ci_unhealthy(c), hsp_ci_apart_why(c, j));
         return;
     }
     if (j->have_result && !hsp_ci_all_in(j->result.device, j->result.n_ranks, dev, n)) {
@@ -362,7 +362,8 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     }
     if (same_plan(j, dev, n)) {
         hsp_ci_cancel_plan(c, j);
-        hsp_ci_attempt_begin(c, j, hsp_ci_with_keepers(c, j, j->cur.plan), mode, from, version);
+        hsp_ci_attempt_begin(c, j, hsp_ci_with_replica_holders(c, j, j->cur.plan), mode, from,
+                             version);
     } else if (j->have_result) {
         hsp_ci_attempt_begin(c, j, hsp_ci_adopt_result(c, j), mode, from, version);
     } else if (j->ticket == 0) {
@@ -418,7 +419,7 @@ static void stays_as_it_is(struct hsp_cluster *c, struct hsp_job *j, const hsp_d
         hsp_ci_cancel_plan(c, j);
         j->asked_valid = false;
     }
-    if (wants_plan(c, j, dev, n) || hsp_ci_wants_keepers(c, j)) {
+    if (wants_plan(c, j, dev, n) || hsp_ci_wants_replica_holders(c, j)) {
         hsp_ci_job_blocked(c, j, "%s: cannot be done while %s", j->cause, why);
     } else {
         j->reason[0] = '\0';
@@ -459,8 +460,8 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
         hsp_ci_job_blocked(c, j, "%s: cannot be done: needs %s%s", j->cause,
                            hsp_ci_too_few(c, j, j->min, n), hsp_ci_apart_why(c, j));
     }
-    bool keepers = hsp_ci_wants_keepers(c, j);
-    if (keepers && !hsp_ci_keepers_fit(c, j, &why)) {
+    bool replica_holders = hsp_ci_wants_replica_holders(c, j);
+    if (replica_holders && !hsp_ci_replica_holders_fit(c, j, &why)) {
         if (!wanted && why != NULL) {
             hsp_ci_job_blocked(c, j, "%s: cannot be done: %s", j->cause, why);
         }
@@ -469,9 +470,9 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
     if (!wanted) {
         j->reason[0] = '\0';
     }
-    if (keepers) {
+    if (replica_holders) {
         j->detect_ms = j->planned_ms = c->now_ms;
-        uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);
+        uint64_t plan = hsp_ci_with_replica_holders(c, j, j->cur.plan);
         hsp_ci_attempt_begin(c, j, plan, HSP_MODE_SWITCH, j->cur.plan, 0);
     }
 }
@@ -557,12 +558,12 @@ void hsp_ci_advance(struct hsp_cluster *c)
     /* A job goes through at most a few states without outside help, and devices that it gives back
      * may let another job go on. The bound ends a cycle that would be an error of ours; the next
      * event goes on. */
-    for (uint32_t pass = 0; c->stir && pass < 16 && !c->failed && !c->behind; pass++) {
+    for (uint32_t pass = 0; c->dirty && pass < 16 && !c->failed && !c->behind; pass++) {
         hsp_ci_rounds_advance(c);
         hsp_ci_node_faults_advance(c);
         hsp_ci_probe_advance(c);
         bool all = c->look_jobs;
-        c->stir = c->look_jobs = false;
+        c->dirty = c->look_jobs = false;
         for (uint32_t i = 0; i < c->n_jobs; i++) {
             struct hsp_job *j = c->jobs[i];
             if (!all && !j->look) {
@@ -570,7 +571,7 @@ void hsp_ci_advance(struct hsp_cluster *c)
             }
             j->look = false;
             hsp_ci_data_advance(c, j);
-            hsp_ci_keepers_advance(c, j);
+            hsp_ci_replica_holders_advance(c, j);
             hsp_ci_learnt_advance(c, j);
             enum hsp_job_state state = j->state;
             uint64_t epoch = j->att.epoch, ticket = j->ticket;
@@ -579,7 +580,7 @@ void hsp_ci_advance(struct hsp_cluster *c)
             hsp_ci_progress_advance(c, j);
             if (state != j->state || epoch != j->att.epoch || phase != j->att.phase ||
                 ticket != j->ticket) {
-                hsp_ci_look_jobs(c);
+                hsp_ci_jobs_dirty(c);
             }
         }
         hsp_ci_nodes_advance(c);

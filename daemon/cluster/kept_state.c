@@ -16,7 +16,7 @@
 static void begin_sealing(struct hsp_cluster *c, struct hsp_job *j)
 {
     j->seal_upto = j->next_epoch - 1;
-    hsp_ci_look_job(c, j);
+    hsp_ci_job_dirty(c, j);
 }
 
 void hsp_ci_seal_leases(struct hsp_cluster *c, struct hsp_job *j)
@@ -67,11 +67,12 @@ void hsp_ci_seal_late(struct hsp_cluster *c, struct hsp_job *j)
                                        "did not stop job %s within %u ms; its agent joins anew by "
                                        "itself, else see its log",
                                        j->name, c->cfg.seal_ms + hsp_ci_seal_more_ms(j, k->node)));
-        hsp_ci_look_job(c, j);
+        hsp_ci_job_dirty(c, j);
     }
 }
 
-void hsp_ci_keeper_sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n)
+void hsp_ci_replica_holder_sealed(struct hsp_cluster *c, struct hsp_job *j,
+                                  struct hsp_cluster_node *n)
 {
     uint32_t at = hsp_ci_index_of(c, n);
     /* backwards: a lease that is given up leaves the list */
@@ -81,8 +82,8 @@ void hsp_ci_keeper_sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_c
         }
     }
     hsp_ci_store_leases(c, j);
-    hsp_ci_look_node(c, n);
-    hsp_ci_look_jobs(c);
+    hsp_ci_node_dirty(c, n);
+    hsp_ci_jobs_dirty(c);
 }
 
 void hsp_ci_resume_kept(struct hsp_cluster *c, struct hsp_job *j)
@@ -94,7 +95,7 @@ void hsp_ci_resume_kept(struct hsp_cluster *c, struct hsp_job *j)
     j->sealed_ms = j->planned_ms = 0;
     for (uint32_t i = 0; i < j->n_plans; i++) {
         const struct hsp_plan_info *p = &j->plans[i].info;
-        for (uint32_t k = 0; k < p->n_ranks + p->n_keepers; k++) {
+        for (uint32_t k = 0; k < p->n_ranks + p->n_replica_holders; k++) {
             uint32_t node = HSP_DEVICE_NODE(hsp_ci_holder(p, k));
             if (c->nodes[node].conn != 0) { /* others tell it when they say hello */
                 hsp_ci_mark(c, j, node)->seal = 1;

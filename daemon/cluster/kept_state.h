@@ -18,7 +18,8 @@ bool hsp_ci_seal_marked(struct hsp_cluster *c, struct hsp_job *j);
  * unread before. */
 void hsp_ci_seal_late(struct hsp_cluster *c, struct hsp_job *j);
 /* Node @n of the failed job @j has answered SEAL. */
-void hsp_ci_keeper_sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n);
+void hsp_ci_replica_holder_sealed(struct hsp_cluster *c, struct hsp_job *j,
+                                  struct hsp_cluster_node *n);
 /* The failed job @j goes on from the pieces that its nodes hold: SEALING. */
 void hsp_ci_resume_kept(struct hsp_cluster *c, struct hsp_job *j);
 /* Stores @j, already in the state that it is to have then, has the kept pieces deleted, and forgets

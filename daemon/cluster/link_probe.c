@@ -71,7 +71,7 @@ static void plan_anew(struct hsp_cluster *c, uint32_t a, uint32_t b)
             j->retune = true;
             hsp_str_printf(j->cause, sizeof(j->cause), "another rate of the connection %s-%s",
                            c->nodes[a].name, c->nodes[b].name);
-            hsp_ci_look_job(c, j);
+            hsp_ci_job_dirty(c, j);
         }
     }
 }
@@ -85,7 +85,7 @@ static void end(struct hsp_cluster *c, const char *why)
         order(c, side, HSP_CHECK_END, 0);
     }
     p->active = false;
-    c->stir = true;
+    c->dirty = true;
     if (is_there(c, 0) && is_there(c, 1)) {
         double planned = hsp_cluster_planned_rate(c, p->node[0], p->node[1]);
         if (hsp_ci_pair_probed(c, p->node[0], p->node[1], rate, planned, why)) {

@@ -10,7 +10,7 @@
 #include "daemon/cluster/cluster_state.h"
 
 /* Whether each shard of @info is at home on two nodes or more. Further copies of it, on buddies or
- * keepers, do not matter: sealing at a loss writes over no version that is stable. */
+ * replica holders, do not matter: sealing at a loss writes over no version that is stable. */
 bool hsp_ci_replicated(const struct hsp_plan_info *info);
 /* The time that @node needs beyond the usual one to answer SEAL of @j, to copy and hash its state,
  * which is a part of the memory that the plan says; 0 where the epoch saves none. */

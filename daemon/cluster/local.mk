@@ -31,7 +31,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/job_list.c daemon/cluster/job_list.h \
   daemon/cluster/job_state.c daemon/cluster/job_state.h \
   daemon/cluster/jobs.c daemon/cluster/jobs.h \
-  daemon/cluster/keepers.c daemon/cluster/keepers.h \
+  daemon/cluster/replica_holders.c daemon/cluster/replica_holders.h \
   daemon/cluster/kept_state.c daemon/cluster/kept_state.h \
   daemon/cluster/learnt.c daemon/cluster/learnt.h \
   daemon/cluster/link_probe.c daemon/cluster/link_probe.h \

@@ -56,7 +56,7 @@ bool hsp_ci_node_gone(const struct hsp_cluster_node *n)
     return n->state == HSP_NODE_DEAD || n->state == HSP_NODE_LEFT;
 }
 
-bool hsp_ci_device_unwell(const struct hsp_node_device *d)
+bool hsp_ci_device_unhealthy(const struct hsp_node_device *d)
 {
     return d->health >= HSP_HEALTH_CORDON;
 }
@@ -70,18 +70,18 @@ bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device)
 {
     const struct hsp_node_device *d = &n->dev[device];
     return n->conn != 0 && !n->draining && !n->leaving && n->fault.until_ms == 0 && d->present &&
-           !hsp_ci_device_unwell(d);
+           !hsp_ci_device_unhealthy(d);
 }
 
 const char *hsp_ci_to_leave(const struct hsp_cluster *c, hsp_device_id d)
 {
     const struct hsp_cluster_node *n = hsp_ci_node(c, d);
-    return n->draining                                 ? "drain of"
-           : n->leaving                                ? "planned leave of"
-           : n->fault.until_ms != 0                    ? "fault of"
-           : hsp_ci_device_unwell(hsp_ci_device(c, d)) ? "cordon of"
-           : hsp_ci_device(c, d)->keeper && !n->holder ? "deny of"
-                                                       : NULL;
+    return n->draining                                         ? "drain of"
+           : n->leaving                                        ? "planned leave of"
+           : n->fault.until_ms != 0                            ? "fault of"
+           : hsp_ci_device_unhealthy(hsp_ci_device(c, d))      ? "cordon of"
+           : hsp_ci_device(c, d)->replica_holder && !n->holder ? "deny of"
+                                                               : NULL;
 }
 
 bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d)
@@ -263,8 +263,8 @@ static bool is_kept_on(const struct hsp_job *j, uint32_t node)
     bool is = false;
     for (uint32_t i = 0; i < j->n_plans; i++) {
         const struct hsp_plan_info *p = &j->plans[i].info;
-        for (uint32_t k = 0; k < p->n_ranks + p->n_keepers; k++) {
-            hsp_device_id d = k < p->n_ranks ? p->device[k] : p->keeper[k - p->n_ranks];
+        for (uint32_t k = 0; k < p->n_ranks + p->n_replica_holders; k++) {
+            hsp_device_id d = k < p->n_ranks ? p->device[k] : p->replica_holder[k - p->n_ranks];
             is = is || HSP_DEVICE_NODE(d) == node;
         }
     }

@@ -18,7 +18,7 @@ const char *hsp_health_name(enum hsp_health h);         /* "fine", "warned", "co
 /* True when @n is dead or has left. */
 bool hsp_ci_node_gone(const struct hsp_cluster_node *n);
 /* True from CORDON on: the device gets no work. */
-bool hsp_ci_device_unwell(const struct hsp_node_device *d);
+bool hsp_ci_device_unhealthy(const struct hsp_node_device *d);
 /* True while @d ends its work for another job than @job: it would refuse. */
 bool hsp_ci_ends_other(const struct hsp_node_device *d, uint32_t job);
 /* True when the device is there and may get work: its node stays, and the device is well. */

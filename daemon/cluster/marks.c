@@ -43,7 +43,8 @@ struct hsp_job_mark *hsp_ci_mark(struct hsp_cluster *c, struct hsp_job *j, uint3
     return &j->marks[at];
 }
 
-void hsp_ci_mark_no_keeper(struct hsp_cluster *c, struct hsp_job *j, uint32_t node, const char *why)
+void hsp_ci_mark_no_replica_holder(struct hsp_cluster *c, struct hsp_job *j, uint32_t node,
+                                   const char *why)
 {
     struct hsp_job_mark *m = hsp_ci_mark(c, j, node);
     char *text = c->failed ? NULL : strndup(why, WHY_MAX);

@@ -9,8 +9,8 @@ struct hsp_job_mark *hsp_ci_marked(const struct hsp_job *j, uint32_t node);
  * spare mark is returned. */
 struct hsp_job_mark *hsp_ci_mark(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
 /* @node could not keep a copy, until hsp_ci_mark_may_keep. @why: one line. */
-void hsp_ci_mark_no_keeper(struct hsp_cluster *c, struct hsp_job *j, uint32_t node,
-                           const char *why);
+void hsp_ci_mark_no_replica_holder(struct hsp_cluster *c, struct hsp_job *j, uint32_t node,
+                                   const char *why);
 void hsp_ci_mark_may_keep(struct hsp_job_mark *m);
 /* Drops the mark of @node. */
 void hsp_ci_mark_drop(struct hsp_job *j, uint32_t node);

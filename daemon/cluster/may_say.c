@@ -22,7 +22,7 @@ static const struct hsp_epoch_peer *peer_of(const struct hsp_cluster *c,
 /* True when @e needs peer @p: sources are not needed from the first vote on. */
 static bool matters(const struct hsp_cl_epoch *e, const struct hsp_epoch_peer *p)
 {
-    return p != NULL && (!e->settled || (uint32_t)(p - e->peers) < hsp_ci_lasting(e));
+    return p != NULL && (!e->settled || (uint32_t)(p - e->peers) < hsp_ci_participants(e));
 }
 
 static bool is_asked(const struct hsp_cluster *c, const struct hsp_job *j,
@@ -43,12 +43,12 @@ static bool was(const struct hsp_cluster_node *n, uint64_t incarnation)
 /* A later incarnation of a node may repeat the messages that its executors gave to an earlier
  * one. */
 static bool may_tell(const struct hsp_cluster *c, const struct hsp_job *j,
-                     const struct hsp_cluster_node *n, uint64_t epoch, bool heir)
+                     const struct hsp_cluster_node *n, uint64_t epoch, bool successor)
 {
     struct hsp_past_epoch p = {.n = 0};
     bool may = false;
     if (hsp_ci_tellers(j, epoch, &p)) {
-        for (uint32_t i = 0; i < p.n && (i == 0 || heir); i++) {
+        for (uint32_t i = 0; i < p.n && (i == 0 || successor); i++) {
             may = may || (p.node[i] == hsp_ci_index_of(c, n) && was(n, p.incarnation[i]));
         }
     }
@@ -136,12 +136,12 @@ bool hsp_ci_may_hold(const struct hsp_cluster *c, const struct hsp_job *j,
            (p->holder == NULL || was(n, p->holder[h->rank]));
 }
 
-/* True when a rank or keeper of layout @p has device @d. With @n, the node of @d: @n has also
- * proven to be the process that last began an epoch with @p, or its heir. */
+/* True when a rank or replica holder of layout @p has device @d. With @n, the node of @d: @n has
+ * also proven to be the process that last began an epoch with @p, or its successor. */
 static bool names(const struct hsp_job_plan *p, hsp_device_id d, const struct hsp_cluster_node *n)
 {
     bool is = false;
-    for (uint32_t i = 0; !is && i < p->info.n_ranks + p->info.n_keepers; i++) {
+    for (uint32_t i = 0; !is && i < p->info.n_ranks + p->info.n_replica_holders; i++) {
         is = hsp_ci_holder(&p->info, i) == d &&
              (n == NULL || p->holder == NULL || was(n, p->holder[i]));
     }
@@ -189,7 +189,8 @@ bool hsp_ci_proven_member(const struct hsp_cluster *c, const struct hsp_job *j,
 static bool named_as(const struct hsp_job_plan *p, uint32_t node, uint64_t from, uint64_t to)
 {
     bool is = false;
-    for (uint32_t i = 0; p->holder != NULL && !is && i < p->info.n_ranks + p->info.n_keepers; i++) {
+    for (uint32_t i = 0;
+         p->holder != NULL && !is && i < p->info.n_ranks + p->info.n_replica_holders; i++) {
         is = HSP_DEVICE_NODE(hsp_ci_holder(&p->info, i)) == node && p->holder[i] >= from &&
              p->holder[i] <= to;
     }

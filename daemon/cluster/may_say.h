@@ -4,7 +4,7 @@
  *   CKPT_REFUSED                     the same, of an attempt past GO
  *   PEER_LOST, JOB_FAILED            the same; a source until the first vote
  *   SEALED                           a node that was asked
- *   STEP                             the nodes of rank 0 and of its heir (past_epochs.h)
+ *   STEP                             the nodes of rank 0 and of its successor (past_epochs.h)
  *   CHECKPOINTED, FINISHED           the node of rank 0
  *   pieces of state                  the holder that the layout names
  *   runs that HELLO lists            a device that a kept layout or a lease names; finished: rank 0
@@ -26,14 +26,14 @@ bool hsp_ci_may_say(const struct hsp_cluster *c, const struct hsp_job *j,
 bool hsp_ci_may_hold(const struct hsp_cluster *c, const struct hsp_job *j,
                      const struct hsp_cluster_node *n, const struct hsp_m_holding *h);
 /* True when device @d may still run an epoch of @j: a lease names @d; or a kept layout names @d,
- * and the node of @d has proven to be the process that began with this layout, or its heir. */
+ * and the node of @d has proven to be the process that began with this layout, or its successor. */
 bool hsp_ci_may_run(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d);
 /* True when a kept layout of @j, or a lease, names a device of @n, also where @n is another process
  * by now. */
 bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
                       const struct hsp_cluster_node *n);
 /* The same; a layout counts only if @n has proven to be the process that began with it, or its
- * heir. */
+ * successor. */
 bool hsp_ci_proven_member(const struct hsp_cluster *c, const struct hsp_job *j,
                           const struct hsp_cluster_node *n);
 /* True when a kept layout of any job names an incarnation of @n from @from to @to. */

@@ -138,7 +138,7 @@ static bool within(double v, double least, double most)
 void hsp_ci_uplink(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_uplink *m)
 {
     n->measure = HSP_MEASURE_NONE;
-    c->stir = true; /* the next one's turn */
+    c->dirty = true; /* the next one's turn */
     if (!within(m->latency_s, 1e-9, MOST_LATENCY_S) ||
         !within(m->bytes_per_s, 1, MOST_BYTES_PER_S)) {
         hsp_ci_fact(c, "node.unmeasured", HSP_SEV_WARN, NULL, n,

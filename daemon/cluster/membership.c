@@ -123,7 +123,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
             d->gemm_part[k] = k < p->n_gemm_parts ? hsp_gemm_part(p->gemm_parts[k]) : 0;
         }
         (void)snprintf(d->kind, sizeof(d->kind), "%s", p->kind);
-        d->keeper = strcmp(p->kind, HSP_KIND_KEEPER) == 0;
+        d->replica_holder = strcmp(p->kind, HSP_KIND_REPLICA_HOLDER) == 0;
         (void)snprintf(d->address, sizeof(d->address), "%s", p->address);
         d->present = true;
         d->up = p->up;
@@ -251,7 +251,7 @@ static uint32_t n_computing(const struct hsp_cluster_node *n)
 {
     uint32_t k = 0;
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        k += n->dev[d].present && !n->dev[d].keeper;
+        k += n->dev[d].present && !n->dev[d].replica_holder;
     }
     return k;
 }
@@ -666,8 +666,8 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
 {
     uint32_t at = hsp_ci_index_of(c, n);
     struct hsp_node_device *d = &n->dev[m->device];
-    hsp_ci_look_node(c, n);
-    hsp_ci_look_jobs(c);
+    hsp_ci_node_dirty(c, n);
+    hsp_ci_jobs_dirty(c);
     if (!d->present) {
         return;
     }
@@ -696,8 +696,8 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
 void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_up *m)
 {
     struct hsp_node_device *d = &n->dev[m->device];
-    hsp_ci_look_node(c, n);
-    hsp_ci_look_jobs(c);
+    hsp_ci_node_dirty(c, n);
+    hsp_ci_jobs_dirty(c);
     if (d->present) {
         d->up = true;
         (void)snprintf(d->address, sizeof(d->address), "%s", m->address);

@@ -102,7 +102,7 @@ static bool taken(const struct hsp_cluster *c, const struct hsp_check_node *k)
 static void end_node(struct hsp_cluster *c, struct hsp_check_node *k, enum hsp_check_state to,
                      const char *why)
 {
-    c->stir = true;
+    c->dirty = true;
     k->state = to;
     k->seq = 0;
     hsp_str_printf(k->why, sizeof(k->why), "%s", why); /* cut on purpose */
@@ -120,7 +120,7 @@ static void end_pair(struct hsp_cluster *c, struct hsp_check_pair *p, enum hsp_c
             give_up(c, ends[i]);
         }
     }
-    c->stir = true;
+    c->dirty = true;
     p->state = to;
     hsp_str_printf(p->why, sizeof(p->why), "%s", why);
 }
@@ -208,7 +208,7 @@ static void finish(struct hsp_cluster *c, enum hsp_status st, const char *text)
         k->nodes[i].seq = 0;
     }
     k->active = false;
-    c->stir = true; /* links that hspmdd measures for itself have waited (link_probe.h) */
+    c->dirty = true; /* links that hspmdd measures for itself have waited (link_probe.h) */
     reply(c, k->request, st, text);
 }
 

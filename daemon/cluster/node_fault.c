@@ -36,7 +36,7 @@ void hsp_ci_node_fault(struct hsp_cluster *c, struct hsp_cluster_node *n, const 
     hsp_ci_fact(c, "node.unusable", HSP_SEV_WARN, NULL, n,
                 "%s; jobs do without it, it is tried again in %u s", f->why,
                 (unsigned)((FIRST_MS << k) / 1000));
-    hsp_ci_look_node(c, n);
+    hsp_ci_node_dirty(c, n);
     hsp_ci_all_switches_anew(c);
 }
 
@@ -45,8 +45,8 @@ void hsp_ci_node_mended(struct hsp_cluster *c, struct hsp_cluster_node *n, bool 
     if (n->fault.until_ms != 0) {
         n->fault.until_ms = 0;
         c->n_faults--;
-        hsp_ci_look_node(c, n);
-        hsp_ci_look_jobs(c);
+        hsp_ci_node_dirty(c, n);
+        hsp_ci_jobs_dirty(c);
     }
     n->fault.times = forget ? 0 : n->fault.times;
 }

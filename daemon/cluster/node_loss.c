@@ -19,7 +19,7 @@ static bool plays_a_part(const struct hsp_job *j, const struct hsp_cl_epoch *e, 
 {
     const struct hsp_epoch_peer *p = hsp_ci_peer(e, d);
     return p != NULL &&
-           (e != &j->cur || (uint32_t)(p - e->peers) < hsp_ci_lasting(e) || !e->settled);
+           (e != &j->cur || (uint32_t)(p - e->peers) < hsp_ci_participants(e) || !e->settled);
 }
 
 void hsp_ci_device_lost(struct hsp_cluster *c, hsp_device_id d, const char *cause)

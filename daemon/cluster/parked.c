@@ -354,7 +354,7 @@ bool hsp_ci_unpark(struct hsp_cluster *c, uint32_t conn)
         return false;
     }
     if (p->claims || p->as == HSP_PARKED_AHEAD) {
-        hsp_ci_look_jobs(c);
+        hsp_ci_jobs_dirty(c);
     }
     c->n_parked_jobs -= p->n_jobs;
     free(p->jobs);

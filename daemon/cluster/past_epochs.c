@@ -11,7 +11,7 @@ static struct hsp_past_epoch tellers(const struct hsp_cl_epoch *e)
     struct hsp_past_epoch p = {.epoch = e->epoch, .n = 1};
     p.node[0] = HSP_DEVICE_NODE(e->peers[0].device);
     p.incarnation[0] = e->peers[0].incarnation;
-    for (uint32_t i = 1; i < hsp_ci_lasting(e) && p.n == 1; i++) {
+    for (uint32_t i = 1; i < hsp_ci_participants(e) && p.n == 1; i++) {
         if (HSP_DEVICE_NODE(e->peers[i].device) != p.node[0]) {
             p.node[1] = HSP_DEVICE_NODE(e->peers[i].device);
             p.incarnation[1] = e->peers[i].incarnation;

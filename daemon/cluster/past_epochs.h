@@ -1,12 +1,12 @@
 /* Keeps the facts of an epoch that is over by which later messages about it are checked.
  *
- * Of an epoch that may have made steps: the nodes of rank 0 and of its heir, of the last
+ * Of an epoch that may have made steps: the nodes of rank 0 and of its successor, of the last
  * HSP_JOB_PAST ones of a job. These nodes are stored with the job. Of an attempt that was dropped:
  * its peers, until the next one is dropped.
  *
- * The heir is the first member or keeper on another node than rank 0. The heir repeats the last
- * steps when rank 0 is lost. Example: rank 0 on n1 says STEP 7 and dies before hspmdd hears it; n2
- * says STEP 7 again, then PEER_LOST. */
+ * The successor is the first member or replica holder on another node than rank 0. The successor
+ * repeats the last steps when rank 0 is lost. Example: rank 0 on n1 says STEP 7 and dies before
+ * hspmdd hears it; n2 says STEP 7 again, then PEER_LOST. */
 #ifndef HSP_PAST_EPOCHS_H
 #define HSP_PAST_EPOCHS_H
 #include "daemon/cluster/cluster_state.h"

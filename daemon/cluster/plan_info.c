@@ -15,8 +15,8 @@ const char *hsp_ci_info_fault(const struct hsp_plan_info *p)
     if (p->n_ranks == 0 || p->n_ranks > HSP_MSG_RANKS || p->device == NULL) {
         return "number of ranks";
     }
-    if (p->n_spare > HSP_MAX_KEEPERS || p->n_keepers > p->n_spare) {
-        return "number of keepers";
+    if (p->n_spare > HSP_MAX_REPLICA_HOLDERS || p->n_replica_holders > p->n_spare) {
+        return "number of replica holders";
     }
     if (p->n_shards == 0 || p->n_shards > MAX_SHARDS || p->shard_first == NULL ||
         p->shard_first[0] != 0 || p->shard_first[p->n_shards] > MAX_PIECES) {
@@ -96,5 +96,6 @@ hsp_device_id hsp_ci_holder(const struct hsp_plan_info *p, uint32_t rank)
     if (rank < p->n_ranks) {
         return p->device[rank];
     }
-    return rank - p->n_ranks < p->n_keepers ? p->keeper[rank - p->n_ranks] : HSP_NO_DEVICE;
+    return rank - p->n_ranks < p->n_replica_holders ? p->replica_holder[rank - p->n_ranks]
+                                                    : HSP_NO_DEVICE;
 }

@@ -11,8 +11,8 @@ bool hsp_ci_info_copy(const struct hsp_plan_info *from, struct hsp_plan_info *re
 void hsp_ci_info_fini(struct hsp_plan_info *p);
 /* Frees all that layout @p owns. */
 void hsp_ci_plan_fini(struct hsp_job_plan *p);
-/* The device of holder @rank: a member or a keeper. HSP_NO_DEVICE: a keeper that was not to be
- * had. */
+/* The device of holder @rank: a member or a replica holder. HSP_NO_DEVICE: a replica holder that
+ * was not to be had. */
 hsp_device_id hsp_ci_holder(const struct hsp_plan_info *p, uint32_t rank);
 
 #endif

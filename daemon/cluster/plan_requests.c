@@ -84,7 +84,7 @@ void hsp_ci_folder_free(struct hsp_cluster *c, struct hsp_cluster_node *n, uint6
             j->retune = true;
             hsp_str_printf(j->cause, sizeof(j->cause), "more room in the state folder of %s",
                            n->name);
-            hsp_ci_look_job(c, j);
+            hsp_ci_job_dirty(c, j);
         }
     }
 }
@@ -179,10 +179,10 @@ void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
 /* Nothing may be left on a node that is drained. */
 static void look_at_drains(struct hsp_cluster *c, const struct hsp_plan_info *p)
 {
-    for (uint32_t i = 0; i < p->n_ranks + p->n_keepers; i++) {
+    for (uint32_t i = 0; i < p->n_ranks + p->n_replica_holders; i++) {
         uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(p, i));
         if (at < c->n_nodes && c->nodes[at].draining) {
-            hsp_ci_look_node(c, &c->nodes[at]);
+            hsp_ci_node_dirty(c, &c->nodes[at]);
         }
     }
 }

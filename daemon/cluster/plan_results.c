@@ -7,7 +7,7 @@
 #include "daemon/cluster/standing.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
-#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/replica_holders.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
@@ -66,7 +66,8 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
         fault = ev->keep           ? "what runs cannot be kept"
                 : ev->info == NULL ? "empty"
                                    : hsp_ci_info_fault(ev->info);
-        fault = fault == NULL && ev->info->n_keepers != 0 ? "number of keepers" : fault;
+        fault =
+            fault == NULL && ev->info->n_replica_holders != 0 ? "number of replica holders" : fault;
         for (uint32_t i = 0; fault == NULL && i < ev->info->n_ranks; i++) {
             if (!hsp_ci_has(j->asked, j->n_asked, ev->info->device[i])) {
                 fault = "a device that was not offered";
@@ -130,7 +131,7 @@ uint64_t hsp_ci_adopt_result(struct hsp_cluster *c, struct hsp_job *j)
     struct hsp_plan_info info = j->result;
     j->result = (struct hsp_plan_info){0};
     j->have_result = false;
-    hsp_ci_set_keepers(c, j, &info);
+    hsp_ci_set_replica_holders(c, j, &info);
     struct hsp_job_plan *p = add_plan(c, j, &info);
     if (p == NULL) {
         return 0;
@@ -144,15 +145,15 @@ uint64_t hsp_ci_adopt_result(struct hsp_cluster *c, struct hsp_job *j)
 }
 
 static uint64_t copy_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
-                          const hsp_device_id *keeper, uint32_t n_keepers)
+                          const hsp_device_id *replica_holder, uint32_t n_replica_holders)
 {
     struct hsp_plan_info info;
     if (!hsp_ci_info_copy(&hsp_ci_plan(j, plan)->info, &info)) {
         c->failed = true;
         return 0;
     }
-    info.n_keepers = n_keepers;
-    memcpy(info.keeper, keeper, n_keepers * sizeof(*keeper));
+    info.n_replica_holders = n_replica_holders;
+    memcpy(info.replica_holder, replica_holder, n_replica_holders * sizeof(*replica_holder));
     struct hsp_job_plan *p = add_plan(c, j, &info);
     if (p == NULL) {
         return 0;
@@ -165,13 +166,13 @@ static uint64_t copy_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
     return p->plan;
 }
 
-uint64_t hsp_ci_with_keepers(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan)
+uint64_t hsp_ci_with_replica_holders(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan)
 {
     const struct hsp_plan_info *p = &hsp_ci_plan(j, plan)->info;
-    hsp_device_id now[HSP_MAX_KEEPERS];
-    uint32_t n = hsp_ci_choose_keepers(c, j, p, now), same = 0;
+    hsp_device_id now[HSP_MAX_REPLICA_HOLDERS];
+    uint32_t n = hsp_ci_choose_replica_holders(c, j, p, now), same = 0;
     for (uint32_t i = 0; i < n; i++) {
-        same += hsp_ci_contains(p->keeper, p->n_keepers, now[i]);
+        same += hsp_ci_contains(p->replica_holder, p->n_replica_holders, now[i]);
     }
-    return n == p->n_keepers && same == n ? plan : copy_plan(c, j, plan, now, n);
+    return n == p->n_replica_holders && same == n ? plan : copy_plan(c, j, plan, now, n);
 }

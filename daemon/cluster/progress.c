@@ -91,7 +91,7 @@ const struct hsp_cl_epoch *hsp_cluster_watched(const struct hsp_job *j)
 /* Sources are not needed behind the first vote. */
 static uint32_t n_watched(const struct hsp_cl_epoch *e)
 {
-    return e->settled ? hsp_ci_lasting(e) : e->n_peers;
+    return e->settled ? hsp_ci_participants(e) : e->n_peers;
 }
 
 static void forget(struct hsp_progress *p)
@@ -218,7 +218,7 @@ static void doubt_links(struct hsp_cluster *c, const struct hsp_cluster_node *n,
         double planned = known > 0 ? known : hsp_cluster_planned_rate(c, here, there);
         if (l->bytes_per_s < SLOW_PART * planned) {
             hsp_ci_pair_doubt(c, here, there);
-            c->stir = true;
+            c->dirty = true;
         }
     }
 }

@@ -96,7 +96,7 @@ static uint32_t begin(struct hsp_cluster *c, uint32_t job, const uint32_t *node,
         ask(c, r, i);
     }
     c->round[slot] = r;
-    c->stir = true;
+    c->dirty = true;
     return r->number;
 }
 
@@ -231,7 +231,7 @@ void hsp_ci_reached(struct hsp_cluster *c, struct hsp_cluster_node *n,
             a->refused |= (uint64_t)d->refused << a->target[d->target].at;
         }
     }
-    c->stir = true;
+    c->dirty = true;
 }
 
 /* Whether @a has called @b, and told the result. */
@@ -297,7 +297,7 @@ static void end(struct hsp_cluster *c, struct hsp_reach_round *r)
     }
     if (j != NULL && j->round == r->number) {
         j->round = 0;
-        hsp_ci_look_job(c, j);
+        hsp_ci_job_dirty(c, j);
     }
 }
 

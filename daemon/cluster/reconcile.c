@@ -33,7 +33,7 @@ static void end_run(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t 
     order(c, n, type, job, device, epoch);
     n->dev[device].ending = job;
     n->dev[device].stops = type == HSP_MSG_STOP;
-    hsp_ci_look_node(c, n);
+    hsp_ci_node_dirty(c, n);
 }
 
 /* How the run of a device differs from the part that the device has in the epochs; NULL: not at
@@ -41,8 +41,9 @@ static void end_run(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t 
 static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
                              struct hsp_epoch_peer *att, const struct hsp_m_run *r)
 {
-    bool in_cur = cur != NULL && hsp_ci_job_runs(j) &&
-                  ((uint32_t)(cur - j->cur.peers) < hsp_ci_lasting(&j->cur) || !j->cur.settled);
+    bool in_cur =
+        cur != NULL && hsp_ci_job_runs(j) &&
+        ((uint32_t)(cur - j->cur.peers) < hsp_ci_participants(&j->cur) || !j->cur.settled);
     if (r != NULL && r->broken && (in_cur || att != NULL)) {
         return "its epoch broke while it was away";
     }
@@ -73,8 +74,8 @@ static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
 /* A device still runs an epoch that is over, or is armed for it. While nodes are sealed, or no new
  * epoch has begun, its node is sealed as well, for the pieces that its HELLO offered may still
  * change; else the device is only told to stop. */
-static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
-                      const struct hsp_m_run *r)
+static void stale_member(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
+                         const struct hsp_m_run *r)
 {
     struct hsp_node_device *d = &n->dev[r->device];
     hsp_device_id id = HSP_DEVICE(hsp_ci_index_of(c, n), r->device);
@@ -142,7 +143,7 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         bool known = r->running == 0 || (hsp_ci_job_runs(j) && r->running == j->cur.epoch) ||
                      (hsp_ci_attempt_gone(j) && r->running == j->att.epoch);
         if (!known || (stale && r->armed != 0)) { /* armed: it may have moved there already */
-            straggler(c, j, n, r);
+            stale_member(c, j, n, r);
         }
     }
     if (finish && !over) {
@@ -207,7 +208,7 @@ static void discard(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         n->dev[d].ending = hsp_ci_hello_runs(m, k->job, d) ? k->job : n->dev[d].ending;
     }
-    hsp_ci_look_node(c, n);
+    hsp_ci_node_dirty(c, n);
     hsp_ci_fact(c, "state.discarded", HSP_SEV_NOTICE, NULL, n,
                 "job %u of %s was adopted here and has ended: what %s keeps of it is deleted",
                 k->job, hsp_ci_cluster_text(c, k->cluster), n->name);
@@ -237,8 +238,8 @@ void hsp_ci_run_over(struct hsp_cluster *c, struct hsp_cluster_node *n, const st
         struct hsp_node_device *v = &n->dev[d];
         if (v->ending != 0 && v->ending == job && (!stopped || d == m->u.devref.device)) {
             v->ending = 0;
-            hsp_ci_look_node(c, n);
-            hsp_ci_look_jobs(c);
+            hsp_ci_node_dirty(c, n);
+            hsp_ci_jobs_dirty(c);
         }
     }
 }

@@ -118,7 +118,7 @@ static bool is_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p
 
 bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret)
 {
-    for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_keepers; i++) {
+    for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_replica_holders; i++) {
         hsp_device_id d = hsp_ci_holder(&p->info, i);
         if (is_witness(c, p, d)) {
             *ret = d;
@@ -143,7 +143,8 @@ static bool holds_above(const struct hsp_job *j, const struct hsp_job_plan *p, h
 bool hsp_ci_went_no_further(const struct hsp_cluster *c, const struct hsp_job *j,
                             const struct hsp_job_plan *p, uint64_t version)
 {
-    for (uint32_t i = 0; p->damaged <= version && i < p->info.n_ranks + p->info.n_keepers; i++) {
+    for (uint32_t i = 0; p->damaged <= version && i < p->info.n_ranks + p->info.n_replica_holders;
+         i++) {
         hsp_device_id d = hsp_ci_holder(&p->info, i);
         if (is_witness(c, p, d) && !holds_above(j, p, d, version)) {
             return true;
@@ -182,7 +183,7 @@ static bool is_here(const struct hsp_cluster *c, const struct hsp_job *j,
 static bool may_come(const struct hsp_cluster *c, const struct hsp_job *j,
                      const struct hsp_job_plan *p, uint64_t version)
 {
-    for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_keepers; i++) {
+    for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_replica_holders; i++) {
         if (!is_here(c, j, p, i)) {
             return true;
         }
@@ -242,7 +243,7 @@ static struct away nobody_yet(struct hsp_cluster *c)
 static void add_away(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_job_plan *p,
                      struct away *a)
 {
-    for (uint32_t k = 0; k < p->info.n_ranks + p->info.n_keepers; k++) {
+    for (uint32_t k = 0; k < p->info.n_ranks + p->info.n_replica_holders; k++) {
         uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(&p->info, k));
         if (!a->named[at] && !is_here(c, j, p, k)) {
             const struct hsp_cluster_node *node = &c->nodes[at];

@@ -252,7 +252,7 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     e.phase = phase <= HSP_ATT_GO ? (enum hsp_attempt_phase)phase : HSP_ATT_NONE;
     e.step = hsp_cur_u64(r);
     e.n_ranks = hsp_cur_u32(r);
-    e.n_keepers = hsp_cur_u32(r);
+    e.n_replica_holders = hsp_cur_u32(r);
     e.data_tls = hsp_cur_u8(r) != 0;
     if (version >= ROW_TRUSTED) {
         get_text(r, e.trusted, sizeof(e.trusted));
@@ -266,8 +266,8 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     if (e.peers == NULL) {
         return false;
     }
-    bool ok =
-        e.n_keepers <= HSP_MAX_KEEPERS && e.n_ranks <= e.n_peers && hsp_ci_lasting(&e) <= e.n_peers;
+    bool ok = e.n_replica_holders <= HSP_MAX_REPLICA_HOLDERS && e.n_ranks <= e.n_peers &&
+              hsp_ci_participants(&e) <= e.n_peers;
     for (uint32_t i = 0; i < e.n_peers; i++) {
         e.peers[i].device = hsp_cur_u32(r);
         e.peers[i].incarnation = hsp_cur_u64(r);
@@ -428,22 +428,23 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     return ok && get_ran(c, r, version, j);
 }
 
-static bool get_keepers(const struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_plan_info *i)
+static bool get_replica_holders(const struct hsp_cluster *c, struct hsp_cursor *r,
+                                struct hsp_plan_info *i)
 {
     i->n_spare = hsp_cur_u32(r);
     i->keep_bytes = hsp_cur_u64(r);
-    i->n_keepers = hsp_cur_count(r, HSP_MAX_KEEPERS, 4);
+    i->n_replica_holders = hsp_cur_count(r, HSP_MAX_REPLICA_HOLDERS, 4);
     bool ok = true;
-    for (uint32_t k = 0; k < i->n_keepers; k++) {
-        i->keeper[k] = hsp_cur_u32(r);
-        ok = ok && i->keeper[k] < c->n_nodes * HSP_NODE_DEVICES;
+    for (uint32_t k = 0; k < i->n_replica_holders; k++) {
+        i->replica_holder[k] = hsp_cur_u32(r);
+        ok = ok && i->replica_holder[k] < c->n_nodes * HSP_NODE_DEVICES;
     }
     return ok;
 }
 
 static bool get_holders(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_job_plan *p)
 {
-    uint32_t all = p->info.n_ranks + p->info.n_keepers;
+    uint32_t all = p->info.n_ranks + p->info.n_replica_holders;
     uint32_t n = hsp_cur_count(r, all, 8);
     p->holder = n != 0 ? lasting(c, n, sizeof(*p->holder)) : NULL;
     for (uint32_t i = 0; p->holder != NULL && i < n; i++) {
@@ -506,7 +507,7 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     i->step_s = hsp_cur_f64(r);
     i->why = get_string(c, r);
     bool ok = get_ranks(c, r, i) && i->why != NULL && get_pieces(c, r, i);
-    ok = ok && get_keepers(c, r, i) && (version < ROW_KNOWN || get_holders(c, r, &p));
+    ok = ok && get_replica_holders(c, r, i) && (version < ROW_KNOWN || get_holders(c, r, &p));
     p.void_from = ok && version >= ROW_GIVEN_UP ? hsp_cur_u64(r) : UINT64_MAX;
     p.epoch = ok && version >= ROW_GIVEN_UP ? hsp_cur_u64(r) : 0;
     if (ok && (version > ROW_MADE_OF || (version == ROW_MADE_OF && hsp_cur_left(r) > 0))) {

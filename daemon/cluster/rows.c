@@ -203,7 +203,7 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_cl_epoch *e)
     hsp_buf_u8(b, (uint8_t)e->phase);
     hsp_buf_u64(b, e->step);
     hsp_buf_u32(b, e->n_ranks);
-    hsp_buf_u32(b, e->n_keepers);
+    hsp_buf_u32(b, e->n_replica_holders);
     hsp_buf_u8(b, e->data_tls);
     hsp_buf_str(b, e->trusted);
     hsp_buf_u8(b, e->settled);
@@ -359,12 +359,12 @@ struct hsp_cluster_row hsp_ci_plan_row(struct hsp_cluster *c, const struct hsp_j
     }
     hsp_buf_u32(&b, i->n_spare);
     hsp_buf_u64(&b, i->keep_bytes);
-    hsp_buf_u32(&b, i->n_keepers);
-    for (uint32_t k = 0; k < i->n_keepers; k++) {
-        hsp_buf_u32(&b, i->keeper[k]);
+    hsp_buf_u32(&b, i->n_replica_holders);
+    for (uint32_t k = 0; k < i->n_replica_holders; k++) {
+        hsp_buf_u32(&b, i->replica_holder[k]);
     }
-    hsp_buf_u32(&b, p->holder != NULL ? i->n_ranks + i->n_keepers : 0);
-    for (uint32_t k = 0; p->holder != NULL && k < i->n_ranks + i->n_keepers; k++) {
+    hsp_buf_u32(&b, p->holder != NULL ? i->n_ranks + i->n_replica_holders : 0);
+    for (uint32_t k = 0; p->holder != NULL && k < i->n_ranks + i->n_replica_holders; k++) {
         hsp_buf_u64(&b, p->holder[k]);
     }
     hsp_buf_u64(&b, p->void_from);

@@ -93,7 +93,7 @@ const char *hsp_cluster_not_allowed(const struct hsp_cluster *c, const struct hs
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
         for (uint32_t d = 0; n->conn != 0 && !n->holder && d < HSP_NODE_DEVICES; d++) {
-            if (n->dev[d].keeper && n->dev[d].job == 0 && hsp_cluster_offers(n, d) &&
+            if (n->dev[d].replica_holder && n->dev[d].job == 0 && hsp_cluster_offers(n, d) &&
                 !runs_on(j, i)) {
                 return n->name;
             }

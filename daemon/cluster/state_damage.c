@@ -143,7 +143,7 @@ static void give_up(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
         hsp_ci_void_heirs(c, j); /* the version that the attempt begins with may be void, too */
     }
     too_late_for(c, j);
-    hsp_ci_look_job(c, j);
+    hsp_ci_job_dirty(c, j);
 }
 
 /* Another holder may still have @version: hspmdd waits for that holder (recover.h). A version
@@ -188,7 +188,7 @@ void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
                 m->owner == m->rank ? "its state"
                                     : hsp_ci_printf(c, "the copy of rank %u", m->owner),
                 (unsigned long long)m->plan, m->live ? " went bad while the job ran" : "", m->part);
-    hsp_ci_look_job(c, j);
+    hsp_ci_job_dirty(c, j);
 }
 
 bool hsp_ci_state_missing(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)

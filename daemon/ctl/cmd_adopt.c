@@ -48,7 +48,7 @@ static const cJSON *keeps(const cJSON *node)
     return cJSON_GetObjectItemCaseSensitive(node, "keeps");
 }
 
-static size_t n_keepers(const cJSON *doc, double id, const char *cluster)
+static size_t n_replica_holders(const cJSON *doc, double id, const char *cluster)
 {
     const cJSON *node, *k;
     size_t n = 0;
@@ -86,7 +86,7 @@ static enum hsp_status list_kept(struct hsp_ctl *ctl, const cJSON *doc, struct k
             if (x->what == NULL) {
                 return hsp_err_nomem(err, "the jobs of node %s", ctl->pos[0]);
             }
-            x->n_nodes = n_keepers(doc, x->id, x->cluster);
+            x->n_nodes = n_replica_holders(doc, x->id, x->cluster);
         }
     }
     return *n > 0
@@ -133,14 +133,14 @@ static void pause_a_little(void)
 
 /* Until as many nodes keep @k as before, or @end: papers that one of several tells are not
  * taken. */
-static enum hsp_status await_keepers(struct hsp_ctl *ctl, const struct kept *k, int64_t end,
-                                     struct hsp_err *err)
+static enum hsp_status await_replica_holders(struct hsp_ctl *ctl, const struct kept *k, int64_t end,
+                                             struct hsp_err *err)
 {
     for (;;) {
         struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
         cJSON *doc = NULL;
         enum hsp_status st = ask_nodes(ctl, &doc, err);
-        size_t n = st == HSP_OK ? n_keepers(doc, k->id, k->cluster) : 0;
+        size_t n = st == HSP_OK ? n_replica_holders(doc, k->id, k->cluster) : 0;
         cJSON_Delete(doc);
         if (st != HSP_OK || n >= k->n_nodes || now_ms() >= end) {
             return st;
@@ -156,7 +156,7 @@ static enum hsp_status adopt_next(struct hsp_ctl *ctl, const struct kept *k, con
                                   struct hsp_err *err)
 {
     const int64_t end = now_ms() + AGAIN_MS;
-    enum hsp_status st = await_keepers(ctl, k, end, err);
+    enum hsp_status st = await_replica_holders(ctl, k, end, err);
     for (bool again = st == HSP_OK; again;) {
         struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
         st = adopt(ctl, k->what, ret, err);

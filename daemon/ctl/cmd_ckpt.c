@@ -98,7 +98,7 @@ static cJSON *next_line(struct hsp_ctl *ctl, const char **at)
     cJSON *o = NULL;
     size_t n = strcspn(*at, "\n");
     if (hsp_doc_parse(*at, n, &o, &err) != HSP_OK) {
-        hsp_ctl_flaw(ctl, &err);
+        hsp_ctl_defer_error(ctl, &err);
     }
     *at += n + ((*at)[n] != '\0');
     return o;
@@ -114,7 +114,7 @@ static struct seen look(struct hsp_ctl *ctl, const char *lines)
     if (s.at == NULL) {
         struct hsp_err err = {0};
         (void)hsp_err_nomem(&err, "the checkpoints on disk");
-        hsp_ctl_flaw(ctl, &err);
+        hsp_ctl_defer_error(ctl, &err);
         return s;
     }
     while (*lines != '\0') {

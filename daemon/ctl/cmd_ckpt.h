@@ -6,7 +6,7 @@
 #include "daemon/ctl/command.h"
 
 /* The lines of the list, which are events, as a table: of checkpoints that were reported complete
- * also whether a node sees them now. False: there is a flaw. */
+ * also whether a node sees them now. False: there is a deferred error. */
 bool hsp_ckpt_view(struct hsp_ctl *ctl, const char *lines);
 int hsp_cmd_ckpt_list(struct hsp_ctl *ctl);
 int hsp_cmd_ckpt_save(struct hsp_ctl *ctl);

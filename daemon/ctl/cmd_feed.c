@@ -12,13 +12,14 @@ enum { O_SINCE, O_FOLLOW, O_ALL = O_FOLLOW };
 
 typedef void line_fn(struct hsp_ctl *ctl, const char *line, size_t len);
 
-/* A line as JSON. NULL: it is none, or there is no memory, which is a flaw of the answer. */
+/* A line as JSON. NULL: it is none, or there is no memory, which is a deferred error of the
+ * answer. */
 static cJSON *parse(struct hsp_ctl *ctl, const char *line, size_t len)
 {
     struct hsp_err err;
     cJSON *o;
     if (hsp_doc_parse(line, len, &o, &err) != HSP_OK) {
-        hsp_ctl_flaw(ctl, &err);
+        hsp_ctl_defer_error(ctl, &err);
     }
     return o;
 }

@@ -5,9 +5,10 @@
 #define HSP_CMD_FEED_H
 #include "daemon/ctl/command.h"
 
-/* Prints a line of the events as a line of text. A line that is no JSON is a flaw. */
+/* Prints a line of the events as a line of text. A line that is no JSON is a deferred error. */
 void hsp_event_view(struct hsp_ctl *ctl, const char *line, size_t len);
-/* Prints a line of the metrics as a line of the table. A line that is no JSON is a flaw. */
+/* Prints a line of the metrics as a line of the table. A line that is no JSON is a deferred
+ * error. */
 void hsp_metric_view(struct hsp_ctl *ctl, const char *line, size_t len);
 
 int hsp_cmd_events(struct hsp_ctl *ctl);

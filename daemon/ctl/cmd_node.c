@@ -81,7 +81,7 @@ static int compare_names(const void *a, const void *b)
     return strverscmp(hsp_doc_text(*x, "name"), hsp_doc_text(*y, "name"));
 }
 
-/* Ends with NULL. NULL without memory, which is a flaw. */
+/* Ends with NULL. NULL without memory, which is a deferred error. */
 static const cJSON **by_name(struct hsp_ctl *ctl, const cJSON *nodes)
 {
     size_t n = 0;
@@ -90,7 +90,7 @@ static const cJSON **by_name(struct hsp_ctl *ctl, const cJSON *nodes)
     if (ret == NULL) {
         struct hsp_err err;
         (void)hsp_err_nomem(&err, "the nodes");
-        hsp_ctl_flaw(ctl, &err);
+        hsp_ctl_defer_error(ctl, &err);
         return NULL;
     }
     cJSON_ArrayForEach(x, nodes)
@@ -116,7 +116,7 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
             const char *cells[] = {hsp_doc_text(n, "name"),
                                    hsp_doc_text(n, "state"),
                                    "-",
-                                   keeps ? "keeper" : "-",
+                                   keeps ? "replica-holder" : "-",
                                    "-",
                                    "-",
                                    kept_text(ctl, n),
@@ -346,7 +346,7 @@ int hsp_cmd_node(struct hsp_ctl *ctl)
         char *out = cJSON_PrintUnformatted(nodes);
         if (out == NULL) {
             (void)hsp_err_nomem(&err, "the answer");
-            hsp_ctl_flaw(ctl, &err);
+            hsp_ctl_defer_error(ctl, &err);
         }
         ok = out != NULL &&
              fprintf(ctl->out, "{\"apiVersion\":\"hspmd/v1\",\"nodes\":%s}\n", out) > 0;

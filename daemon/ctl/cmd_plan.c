@@ -34,9 +34,9 @@ struct view {
 };
 
 static const struct hsp_column columns[] = {
-    {"RANK", true},   {"DEVICE", false},   {"STREAM", true}, {"BLOCKS", false},
-    {"PART", true},   {"SEQUENCES", true}, {"MICRO", true},  {"COMPUTE", true},
-    {"UPDATE", true}, {"SYNC", true},      {"MEMORY", true}, {"OFFERED", true},
+    {"RANK", true},   {"DEVICE", false},   {"PIPELINE", true}, {"BLOCKS", false},
+    {"PART", true},   {"SEQUENCES", true}, {"MICRO", true},    {"COMPUTE", true},
+    {"UPDATE", true}, {"SYNC", true},      {"MEMORY", true},   {"OFFERED", true},
 };
 
 static const char *blocks_text(struct hsp_ctl *ctl, const struct hsp_rank_cost *r)
@@ -58,7 +58,7 @@ static void add_row(struct hsp_table *t, const struct view *v, uint32_t rank)
     const char *cells[] = {
         hsp_ctl_text(v->ctl, "%u", rank),
         d->name,
-        hsp_ctl_text(v->ctl, "%u", r->stream),
+        hsp_ctl_text(v->ctl, "%u", r->pipeline),
         blocks_text(v->ctl, r),
         hsp_ctl_text(v->ctl, "%.0f%%", 100 * r->part),
         hsp_ctl_text(v->ctl, "%u", r->sequences),
@@ -143,8 +143,8 @@ static int print_table(const struct view *v)
     int rc = hsp_table_print(t) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
     print_host(v);
     print_state(v);
-    (void)fprintf(out, "\nstep %s = slowest stream %s + gradients %s + vote %s",
-                  hsp_ctl_time(v->ctl, c->step_us), hsp_ctl_time(v->ctl, c->stream_us),
+    (void)fprintf(out, "\nstep %s = slowest pipeline %s + gradients %s + vote %s",
+                  hsp_ctl_time(v->ctl, c->step_us), hsp_ctl_time(v->ctl, c->pipeline_us),
                   hsp_ctl_time(v->ctl, c->sync_us), hsp_ctl_time(v->ctl, c->vote_us));
     if (c->copy_us > 0) {
         (void)fprintf(out, " + copies %s", hsp_ctl_time(v->ctl, c->copy_us));
@@ -195,7 +195,7 @@ static bool add_item(cJSON *list, cJSON *item, bool whole)
 static bool add_rank(const struct view *v, uint32_t rank, cJSON *list)
 {
     const struct hsp_rank_cost *r = &v->p->cost.rank[rank];
-    const struct number place[] = {{"stream", r->stream},
+    const struct number place[] = {{"stream", r->pipeline},
                                    {"stage", r->stage},
                                    {"first_block", r->first_block},
                                    {"blocks", r->n_blocks},
@@ -253,7 +253,7 @@ static bool add_state(const struct view *v, cJSON *o)
     const struct number of[] = {{"copies", v->job->copies},
                                 {"folder_bytes", (double)hsp_durability_bytes(c, &most)},
                                 {"node_folder_bytes_max", (double)c->rank[most].node_folder_bytes},
-                                {"keeper_bytes", c->keeper_bytes}};
+                                {"keeper_bytes", c->replica_holder_bytes}};
     return add_numbers(o, of, HSP_ARRAY_LEN(of)) && add_text(o, "durability", text);
 }
 
@@ -261,8 +261,8 @@ static bool add_prediction(const struct view *v, cJSON *o)
 {
     const struct hsp_cost *c = &v->p->cost;
     const struct number sum[] = {
-        {"zero", v->p->plan->zero},         {"streams", v->p->plan->n_streams},
-        {"step_seconds", c->step_us / 1e6}, {"stream_seconds", c->stream_us / 1e6},
+        {"zero", v->p->plan->zero},         {"streams", v->p->plan->n_pipelines},
+        {"step_seconds", c->step_us / 1e6}, {"stream_seconds", c->pipeline_us / 1e6},
         {"sync_seconds", c->sync_us / 1e6}, {"vote_seconds", c->vote_us / 1e6},
         {"copy_seconds", c->copy_us / 1e6}, {"bound_seconds", c->bound_us / 1e6}};
     bool ok = add_text(o, "apiVersion", "hspmd/v1") && add_text(o, "kind", "plan-prediction") &&

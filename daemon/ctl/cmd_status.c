@@ -154,7 +154,7 @@ static void print_folders(struct hsp_ctl *ctl, const cJSON *j)
                       hsp_ctl_bytes(ctl, hsp_doc_number(j, "node_folder_bytes_max")));
     }
     if (hsp_doc_has(j, "keeper_bytes")) {
-        (void)fprintf(ctl->out, "%s%s on each keeper",
+        (void)fprintf(ctl->out, "%s%s on each replica holder",
                       hsp_doc_has(j, "folder_bytes") ? ", " : "\nstate folders: ",
                       hsp_ctl_bytes(ctl, hsp_doc_number(j, "keeper_bytes")));
     }
@@ -298,7 +298,7 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     print_data(out, cJSON_GetObjectItemCaseSensitive(j, "data"));
     print_names(out, "\ndevices:", cJSON_GetObjectItemCaseSensitive(j, "devices"));
     if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(j, "keepers")) > 0) {
-        print_names(out, "\nkeepers:", cJSON_GetObjectItemCaseSensitive(j, "keepers"));
+        print_names(out, "\nreplica holders:", cJSON_GetObjectItemCaseSensitive(j, "keepers"));
     }
     (void)fputc('\n', out);
     if (plan != NULL) {
@@ -499,6 +499,6 @@ int hsp_cmd_status(struct hsp_ctl *ctl)
             const struct timespec pause = {.tv_sec = WATCH_S};
             (void)nanosleep(&pause, NULL); /* cut short by a signal: shown a little early */
         }
-    } while (watch && rc == HSP_EXIT_OK && ctl->flaw.code == HSP_OK && ferror(ctl->out) == 0);
+    } while (watch && rc == HSP_EXIT_OK && ctl->deferred.code == HSP_OK && ferror(ctl->out) == 0);
     return rc;
 }

@@ -18,9 +18,9 @@
 enum { O_DRY_RUN, O_VERIFY, O_WAIT }; /* rows of submit_options */
 
 static const struct hsp_column columns[] = {
-    {"RANK", true},   {"DEVICE", false},   {"STREAM", true}, {"BLOCKS", false},
-    {"PART", true},   {"SEQUENCES", true}, {"MICRO", true},  {"COMPUTE", true},
-    {"UPDATE", true}, {"SYNC", true},      {"MEMORY", true}, {"OFFERED", true},
+    {"RANK", true},   {"DEVICE", false},   {"PIPELINE", true}, {"BLOCKS", false},
+    {"PART", true},   {"SEQUENCES", true}, {"MICRO", true},    {"COMPUTE", true},
+    {"UPDATE", true}, {"SYNC", true},      {"MEMORY", true},   {"OFFERED", true},
 };
 
 static const char *blocks_text(struct hsp_ctl *ctl, const cJSON *r)
@@ -143,7 +143,7 @@ static int print_doc(struct hsp_ctl *ctl, const char *text)
     return fprintf(ctl->out, "%s\n", text) > 0 ? HSP_EXIT_OK : HSP_EXIT_FAILED;
 }
 
-/* Sequences in a step: those of each stream once. */
+/* Sequences in a step: those of each pipeline once. */
 static uint32_t batch_of(const cJSON *planned)
 {
     const cJSON *r;

@@ -28,13 +28,13 @@ static void remark(struct hsp_ctl *ctl, const char *text, size_t len, const char
     cJSON *doc = NULL;
     if (head == NULL) {
         (void)hsp_err_nomem(&err, "a trace");
-        hsp_ctl_flaw(ctl, &err);
+        hsp_ctl_defer_error(ctl, &err);
         return;
     }
     memcpy(head, text, n);
     head[n] = '}';
     if (hsp_doc_parse(head, n + 1, &doc, &err) != HSP_OK) {
-        hsp_ctl_flaw(ctl, &err);
+        hsp_ctl_defer_error(ctl, &err);
         return;
     }
     const cJSON *o = cJSON_GetObjectItemCaseSensitive(doc, "otherData"), *d;

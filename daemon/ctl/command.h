@@ -57,7 +57,7 @@ struct hsp_ctl {
     const struct hsp_command *command;  /* the running one; NULL: none yet */
     FILE *out, *msg;                    /* borrowed */
     struct hsp_arena *arena;            /* of this run */
-    struct hsp_err flaw;                /* see hsp_ctl_flaw */
+    struct hsp_err deferred;            /* see hsp_ctl_defer_error */
     bool told;                          /* why it fails was said */
     char said[HSP_TEXT_MAX + 1];        /* hspmdd's last refusal whole, which err.msg may cut */
     bool help, version;                 /* asked for in place of the command */

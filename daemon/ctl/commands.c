@@ -43,7 +43,7 @@ static const struct hsp_option plan_options[] = {
     {"cluster", 'c', "FILE", "a described cluster; without it one CPU core is assumed"},
     {"plan", 'p', "PLAN", "price this plan file instead of planning"},
     {"exclude", 'x', "DEVICE,..", "leave out these devices: NODE/INDEX, or NODE for all of it"},
-    {"no-zero", 0, NULL, "never cut the optimizer state over the streams"},
+    {"no-zero", 0, NULL, "never cut the optimizer state over the pipelines"},
     {"schedule", 's', "FORM", "draw when each stage does what: text, or trace (Chrome, Perfetto)"},
     {"live", 'l', NULL, "ask hspmdd: on the devices that are connected to it"},
     {"exit-code", 0, NULL, "with --live: exit code 10 when the job does not run just this plan"},

@@ -37,20 +37,20 @@ int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err)
     return (int)exit_of(err->code);
 }
 
-void hsp_ctl_flaw(struct hsp_ctl *ctl, const struct hsp_err *err)
+void hsp_ctl_defer_error(struct hsp_ctl *ctl, const struct hsp_err *err)
 {
-    if (ctl->flaw.code == HSP_OK) {
-        ctl->flaw = *err;
+    if (ctl->deferred.code == HSP_OK) {
+        ctl->deferred = *err;
     }
 }
 
 /* @text, or a text to show without memory for it. */
-static const char *or_flaw(struct hsp_ctl *ctl, const char *text)
+static const char *or_deferred_error(struct hsp_ctl *ctl, const char *text)
 {
     struct hsp_err err;
     if (text == NULL) {
         (void)hsp_err_nomem(&err, "the whole answer");
-        hsp_ctl_flaw(ctl, &err);
+        hsp_ctl_defer_error(ctl, &err);
     }
     return text != NULL ? text : "";
 }
@@ -62,17 +62,17 @@ const char *hsp_ctl_text(struct hsp_ctl *ctl, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
     va_end(ap);
-    return or_flaw(ctl, hsp_arena_strdup(ctl->arena, text));
+    return or_deferred_error(ctl, hsp_arena_strdup(ctl->arena, text));
 }
 
 const char *hsp_ctl_time(struct hsp_ctl *ctl, double us)
 {
-    return or_flaw(ctl, hsp_arena_strdup(ctl->arena, hsp_time_figure(us).text));
+    return or_deferred_error(ctl, hsp_arena_strdup(ctl->arena, hsp_time_figure(us).text));
 }
 
 const char *hsp_ctl_bytes(struct hsp_ctl *ctl, double bytes)
 {
-    return or_flaw(ctl, hsp_arena_strdup(ctl->arena, hsp_bytes_figure(bytes).text));
+    return or_deferred_error(ctl, hsp_arena_strdup(ctl->arena, hsp_bytes_figure(bytes).text));
 }
 
 int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...)

@@ -10,11 +10,11 @@
 int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err);
 /* Prints "hspmdctl: MESSAGE; see hspmdctl help". Returns HSP_EXIT_USAGE. */
 int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Notes why the answer is wrong or incomplete. The first flaw is told when the command has ended;
- * its exit code replaces 0 and 1. */
-void hsp_ctl_flaw(struct hsp_ctl *ctl, const struct hsp_err *err);
-/* A text of the answer, in the arena. Never NULL: without memory the text is "" and a flaw is
- * noted. */
+/* Notes why the answer is wrong or incomplete. The first deferred error is told when the command
+ * has ended; its exit code replaces 0 and 1. */
+void hsp_ctl_defer_error(struct hsp_ctl *ctl, const struct hsp_err *err);
+/* A text of the answer, in the arena. Never NULL: without memory the text is "" and a deferred
+ * error is noted. */
 const char *hsp_ctl_text(struct hsp_ctl *ctl, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* "12.0 ms", as hsp_ctl_text. */

@@ -86,8 +86,8 @@ int hsp_ctl_run(int argc, const char *const *argv, FILE *out, FILE *msg)
     ctl.arena = hsp_arena_free(ctl.arena);
     if (fflush(out) != 0 || ferror(out) != 0) {
         (void)hsp_err_set(&err, HSP_EIO, 0, "the answer could not be written");
-        hsp_ctl_flaw(&ctl, &err);
+        hsp_ctl_defer_error(&ctl, &err);
     }
     bool open = rc == HSP_EXIT_OK || (rc == HSP_EXIT_FAILED && !ctl.told);
-    return open && ctl.flaw.code != HSP_OK ? hsp_ctl_fail(&ctl, &ctl.flaw) : rc;
+    return open && ctl.deferred.code != HSP_OK ? hsp_ctl_fail(&ctl, &ctl.deferred) : rc;
 }

@@ -18,19 +18,19 @@ static bool says(const cJSON *o, const char *key, double value)
 
 /* The fields of one rank in the document. */
 struct place {
-    uint32_t stream, stage;
+    uint32_t pipeline, stage;
     double part;
 };
 
 /* Several chunks: the blocks of each. */
-static bool same_blocks(const cJSON *o, const struct hsp_stream *s, uint32_t stage)
+static bool same_blocks(const cJSON *o, const struct hsp_pipeline *s, uint32_t stage)
 {
     char blocks[HSP_RANGES_BYTES];
     if (!says(o, "first_block", hsp_chunk_first_block(s, stage, 0)) ||
         !says(o, "blocks", s->stages[stage].layers)) {
         return false;
     }
-    if (hsp_stream_chunks(s) == 1) {
+    if (hsp_pipeline_chunks(s) == 1) {
         return hsp_doc_text(o, "block_ranges")[0] == '\0';
     }
     hsp_block_ranges(s, stage, blocks);
@@ -40,9 +40,9 @@ static bool same_blocks(const cJSON *o, const struct hsp_stream *s, uint32_t sta
 static bool same_rank(const cJSON *o, const struct hsp_plan *plan, const struct place *p,
                       const char *device)
 {
-    const struct hsp_stream *s = &plan->streams[p->stream];
+    const struct hsp_pipeline *s = &plan->pipelines[p->pipeline];
     return device != NULL && strcmp(hsp_doc_text(o, "device"), device) == 0 &&
-           says(o, "stream", p->stream) && says(o, "stage", p->stage) &&
+           says(o, "stream", p->pipeline) && says(o, "stage", p->stage) &&
            same_blocks(o, s, p->stage) && says(o, "tensor_part", p->part) &&
            strcmp(hsp_doc_text(o, "schedule"), hsp_schedule_name(s->schedule)) == 0 &&
            says(o, "sequences", s->sequences) && says(o, "micro_batches", s->micro_batches);
@@ -51,7 +51,7 @@ static bool same_rank(const cJSON *o, const struct hsp_plan *plan, const struct 
 static bool same_stage(const cJSON *ranks, const struct hsp_plan *plan, struct place *p,
                        const cJSON *devices)
 {
-    const struct hsp_stage *g = &plan->streams[p->stream].stages[p->stage];
+    const struct hsp_stage *g = &plan->pipelines[p->pipeline].stages[p->stage];
     bool same = true;
     for (uint32_t i = 0; i < g->n && same; i++) {
         int r = (int)g->ranks[i];
@@ -77,18 +77,18 @@ static bool same_cut(const struct hsp_stage *a, const struct hsp_stage *b)
     return same;
 }
 
-static bool same_streams(const struct hsp_plan *a, const struct hsp_plan *b)
+static bool same_pipelines(const struct hsp_plan *a, const struct hsp_plan *b)
 {
     bool same = a->max_length == b->max_length && a->zero == b->zero && a->n_ranks == b->n_ranks &&
-                a->n_streams == b->n_streams;
-    for (uint32_t s = 0; s < a->n_streams && same; s++) {
-        const struct hsp_stream *x = &a->streams[s], *y = &b->streams[s];
+                a->n_pipelines == b->n_pipelines;
+    for (uint32_t s = 0; s < a->n_pipelines && same; s++) {
+        const struct hsp_pipeline *x = &a->pipelines[s], *y = &b->pipelines[s];
         same = x->sequences == y->sequences && x->micro_batches == y->micro_batches &&
-               x->schedule == y->schedule && hsp_stream_chunks(x) == hsp_stream_chunks(y) &&
+               x->schedule == y->schedule && hsp_pipeline_chunks(x) == hsp_pipeline_chunks(y) &&
                x->n_stages == y->n_stages;
         for (uint32_t g = 0; g < x->n_stages && same; g++) {
             same = same_cut(&x->stages[g], &y->stages[g]);
-            for (uint32_t c = 0; c < hsp_stream_chunks(x) && same; c++) {
+            for (uint32_t c = 0; c < hsp_pipeline_chunks(x) && same; c++) {
                 same = hsp_chunk_layers(&x->stages[g], c) == hsp_chunk_layers(&y->stages[g], c);
             }
         }
@@ -100,7 +100,7 @@ bool hsp_pool_unchanged(const struct hsp_plan *planned, const struct hsp_plan *p
 {
     bool same = planned->n_shorter == plan->n_shorter && planned->max_length == plan->max_length;
     for (uint32_t k = 0; k < plan->n_shorter && same; k++) {
-        same = same_streams(planned->shorter[k], plan->shorter[k]);
+        same = same_pipelines(planned->shorter[k], plan->shorter[k]);
     }
     return same;
 }
@@ -108,12 +108,12 @@ bool hsp_pool_unchanged(const struct hsp_plan *planned, const struct hsp_plan *p
 bool hsp_plan_unchanged(const cJSON *planned, const struct hsp_plan *plan, const cJSON *devices)
 {
     const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(planned, "ranks");
-    bool same = says(planned, "zero", plan->zero) && says(planned, "streams", plan->n_streams) &&
+    bool same = says(planned, "zero", plan->zero) && says(planned, "streams", plan->n_pipelines) &&
                 cJSON_GetArraySize(ranks) == (int)plan->n_ranks &&
                 cJSON_GetArraySize(devices) == (int)plan->n_ranks;
-    for (uint32_t s = 0; s < plan->n_streams && same; s++) {
-        struct place p = {.stream = s};
-        for (; p.stage < plan->streams[s].n_stages && same; p.stage++) {
+    for (uint32_t s = 0; s < plan->n_pipelines && same; s++) {
+        struct place p = {.pipeline = s};
+        for (; p.stage < plan->pipelines[s].n_stages && same; p.stage++) {
             same = same_stage(ranks, plan, &p, devices);
         }
     }

@@ -19,29 +19,29 @@ static enum hsp_status play(struct hsp_ctl *ctl, const struct hsp_loaded *l,
     enum hsp_status st = hsp_work_make(l->g, ctl->arena, &work, err);
     struct hsp_price_in in = {
         .work = &work, .cluster = cluster, .train = &l->job->train, .copies = 1};
-    struct hsp_timeline *t = hsp_arena_array(ctl->arena, p->plan->n_streams, sizeof *t);
+    struct hsp_timeline *t = hsp_arena_array(ctl->arena, p->plan->n_pipelines, sizeof *t);
     if (st == HSP_OK && t == NULL) {
-        st = hsp_err_nomem(err, "timelines of %u streams", p->plan->n_streams);
+        st = hsp_err_nomem(err, "timelines of %u pipelines", p->plan->n_pipelines);
     }
-    for (uint32_t i = 0; i < p->plan->n_streams && st == HSP_OK; i++) {
-        st = hsp_stream_timeline(&in, p->plan, i, p->device, ctl->arena, &t[i], err);
+    for (uint32_t i = 0; i < p->plan->n_pipelines && st == HSP_OK; i++) {
+        st = hsp_pipeline_timeline(&in, p->plan, i, p->device, ctl->arena, &t[i], err);
     }
     *ret = t;
     return st;
 }
 
-/* Streams share a scale, so that lengths can be compared. */
+/* Pipelines share a scale, so that lengths can be compared. */
 static void draw_text(struct hsp_ctl *ctl, const struct hsp_plan *p, const struct hsp_timeline *t,
                       struct hsp_buf *out)
 {
     double scale = 0;
-    for (uint32_t i = 0; i < p->n_streams; i++) {
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
         double own = hsp_draw_scale(&t[i], COLUMNS);
         scale = own > scale ? own : scale;
     }
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        const struct hsp_stream *s = &p->streams[i];
-        hsp_buf_printf(out, "stream %u: %s, %u sequence%s in %u micro-batch%s, %s\n", i,
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        const struct hsp_pipeline *s = &p->pipelines[i];
+        hsp_buf_printf(out, "pipeline %u: %s, %u sequence%s in %u micro-batch%s, %s\n", i,
                        hsp_schedule_name(s->schedule), s->sequences, s->sequences == 1 ? "" : "s",
                        s->micro_batches, s->micro_batches == 1 ? "" : "es",
                        hsp_ctl_time(ctl, t[i].end_us));

@@ -31,7 +31,8 @@ static enum hsp_status write_file(const struct hsp_program_file *f, const char *
 }
 
 /* The sizes that --verify chose. */
-static void print_small(struct hsp_ctl *ctl, const struct hsp_loaded *l, const struct hsp_small *s)
+static void print_small(struct hsp_ctl *ctl, const struct hsp_loaded *l,
+                        const struct hsp_scaled_model *s)
 {
     const struct hsp_model_spec *a = &l->job->model, *b = &s->model;
     const struct {
@@ -55,20 +56,20 @@ static void print_small(struct hsp_ctl *ctl, const struct hsp_loaded *l, const s
 /* Of a pool one plan by itself, with the homes of all. */
 static enum hsp_status compile_small(struct hsp_ctl *ctl, const struct hsp_loaded *l,
                                      const struct hsp_plan *p, uint32_t which,
-                                     struct hsp_program_file *f, struct hsp_small *ret,
+                                     struct hsp_program_file *f, struct hsp_scaled_model *ret,
                                      struct hsp_err *err)
 {
     struct hsp_plan total;
     struct hsp_pool_view v;
     if (p->n_shorter == 0) {
-        return hsp_compile_small(l->g, p, &l->job->train, ctl->arena, f, ret, err);
+        return hsp_compile_scaled(l->g, p, &l->job->train, ctl->arena, f, ret, err);
     }
     enum hsp_status st = hsp_plan_complete(l->g, p, &l->job->train, ctl->arena, &total, err);
     if (st != HSP_OK) {
         return st;
     }
     hsp_pool_view_make(l->g, &l->job->train, hsp_pool_plan(&total, which), NULL, &v);
-    st = hsp_compile_small(&v.g, &v.p, &v.t, ctl->arena, f, ret, err);
+    st = hsp_compile_scaled(&v.g, &v.p, &v.t, ctl->arena, f, ret, err);
     return st == HSP_OK ? st : hsp_err_wrap(err, "plan for %u tokens", v.p.max_length);
 }
 
@@ -88,7 +89,7 @@ enum hsp_status hsp_write_some(struct hsp_ctl *ctl, const struct hsp_loaded *l,
     struct hsp_program_file f = {0};
     struct hsp_buf json;
     const char *source = NULL;
-    struct hsp_small small = {0};
+    struct hsp_scaled_model small = {0};
     enum hsp_status st = hsp_pick_plan(ctl->arena, l, &o->how, &cluster, &planned, &source, err);
     if (st == HSP_OK) {
         *ret_plans = planned.plan->n_shorter + 1;

@@ -16,7 +16,7 @@ struct hsp_program_request {
 };
 
 /* Picks the plan, compiles the job and writes the file; messages go to ctl->msg. Errors are
- * those of hsp_pick_plan, hsp_compile and hsp_compile_small; HSP_ELIMIT: more than 1 GiB of
+ * those of hsp_pick_plan, hsp_compile and hsp_compile_scaled; HSP_ELIMIT: more than 1 GiB of
  * programs; HSP_EIO. */
 enum hsp_status hsp_write_programs(struct hsp_ctl *ctl, const struct hsp_loaded *l,
                                    const struct hsp_program_request *o, struct hsp_err *err);

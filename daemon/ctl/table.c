@@ -26,7 +26,7 @@ static void lack(struct hsp_ctl *ctl)
 {
     struct hsp_err err;
     (void)hsp_err_nomem(&err, "a table");
-    hsp_ctl_flaw(ctl, &err);
+    hsp_ctl_defer_error(ctl, &err);
 }
 
 struct hsp_table *hsp_table_new(struct hsp_ctl *ctl, const struct hsp_column *columns, size_t n)

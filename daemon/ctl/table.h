@@ -5,7 +5,8 @@
  * and the spaces take 60, CAUSE has 30, PLAN 200: CAUSE gets 30, PLAN 30. Where that leaves them
  * less than 24 each, as on 100 characters, they stand in lines of their own below each row.
  *
- * Purity: shell. Errors are sticky: a table that failed is none, and is a flaw of the answer. */
+ * Purity: shell. Errors are sticky: a table that failed is none, and is a deferred error of the
+ *         answer. */
 #ifndef HSP_TABLE_H
 #define HSP_TABLE_H
 
@@ -20,11 +21,11 @@ struct hsp_column {
 
 struct hsp_table; /* opaque */
 
-/* NULL without memory, which is a flaw: every later call takes it and does nothing. */
+/* NULL without memory, which is a deferred error: every later call takes it and does nothing. */
 struct hsp_table *hsp_table_new(struct hsp_ctl *ctl, const struct hsp_column *columns, size_t n);
 /* @cells: one text for each column; NULL prints "-". Texts are copied. */
 void hsp_table_row(struct hsp_table *t, const char *const *cells);
-/* Writes and frees the table. False: there is a flaw. */
+/* Writes and frees the table. False: there is a deferred error. */
 bool hsp_table_print(struct hsp_table *t);
 
 #endif

@@ -23,8 +23,9 @@ struct work {
     struct hsp_cluster_desc cluster;
     const bool *gone; /* [cluster.n] */
     struct hsp_plan *from, *to;
-    uint32_t *device;              /* [n_mesh] of the cluster */
-    uint32_t n_mesh, *mesh;        /* [ranks of from, and its keepers]: mesh rank, HSP_NONE */
+    uint32_t *device; /* [n_mesh] of the cluster */
+    /* [ranks of from, and its replica holders]: mesh rank, HSP_NONE */
+    uint32_t n_mesh, *mesh;
     uint32_t n_kinds;              /* of state */
     struct hsp_cover *have, *want; /* [g->n_params] */
     struct hsp_bsr_net net;
@@ -97,7 +98,7 @@ static enum hsp_status place_ranks(struct work *w, struct hsp_err *err)
         w->mesh[d] = at[d];
     }
     for (uint32_t k = 0; k < HSP_MAX_DEVICES;
-         k++) { /* keepers are not on the devices of the cluster */
+         k++) { /* replica holders are not on the devices of the cluster */
         w->mesh[old + k] = HSP_NONE;
     }
     return HSP_OK;

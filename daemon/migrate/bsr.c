@@ -114,7 +114,7 @@ enum hsp_status hsp_bsr_plan(const struct hsp_graph *g, const struct hsp_cover *
     struct hsp_bsr_work w = {.g = g, .net = net, .opts = opts};
     enum hsp_status st = hsp_bsr_work_init(&w, have, want, err);
     st = st == HSP_OK ? hsp_bsr_cut(&w, err) : st;
-    st = st == HSP_OK ? hsp_bsr_legs(&w, err) : st;
+    st = st == HSP_OK ? hsp_bsr_hops(&w, err) : st;
     st = st == HSP_OK ? hsp_bsr_route(&w, err) : st;
     st = st == HSP_OK ? make_table(&w, arena, ret, err) : st;
     hsp_bsr_work_fini(&w);
@@ -178,7 +178,7 @@ static void add_floor(const struct hsp_bsr_work *w, struct hsp_bsr_traffic *ret,
         uint32_t n_from = 0, n_to = 0, from = 0;
         round++;
         for (uint32_t k = 0; k < c->n_src + c->n_dst; k++) {
-            uint32_t at = w->island[w->ids[c->first + k]];
+            uint32_t at = w->net_domain[w->ids[c->first + k]];
             if (mark[at] == round) {
                 continue;
             }
@@ -194,8 +194,8 @@ static void add_floor(const struct hsp_bsr_work *w, struct hsp_bsr_traffic *ret,
         w->isl[from].out += n_from == 1 && n_to > 0 ? c->bytes : 0;
         ret->needed += c->bytes * c->n_dst;
     }
-    for (uint32_t i = 0; i < w->n_islands; i++) {
-        const struct hsp_bsr_island *isl = &w->isl[i];
+    for (uint32_t i = 0; i < w->n_net_domains; i++) {
+        const struct hsp_bsr_domain *isl = &w->isl[i];
         int64_t most = isl->out > isl->in ? isl->out : isl->in;
         int64_t mean = (most + isl->n_nic - 1) / (isl->n_nic > 0 ? isl->n_nic : 1);
         ret->floor = mean > ret->floor ? mean : ret->floor;

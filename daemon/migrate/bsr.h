@@ -85,8 +85,8 @@ struct hsp_bsr_traffic {
     struct hsp_bsr_flow *nic;        /* [n_nics]; NIC only */
     int64_t nic_load;                /* of the busiest card: max(sent, received) */
     uint32_t busiest;                /* that card */
-    /* No plan has less on its busiest card, equal cards given: bytes that an island lacks come in,
-     * bytes that only one island has go out, over all of its cards. */
+    /* No plan has less on its busiest card, equal cards given: bytes that a network domain lacks
+     * come in, bytes that only one network domain has go out, over all of its cards. */
     int64_t floor;
     double seconds; /* predicted, for all kinds of state */
 };

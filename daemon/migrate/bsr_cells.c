@@ -42,7 +42,7 @@ bool hsp_bsr_apart(const struct hsp_bsr_net *net, uint32_t x, uint32_t y)
     return false;
 }
 
-/* ---- islands ---- */
+/* ---- network domains ---- */
 
 struct keyed {
     uint32_t key, rank;
@@ -78,7 +78,7 @@ static void join_equal(struct keyed *k, uint32_t n, uint32_t *up)
 }
 
 /* Numbers the network domains in the order of their smallest ranks. */
-static void number_islands(struct hsp_bsr_work *w, struct keyed *k, uint32_t *up)
+static void number_net_domains(struct hsp_bsr_work *w, struct keyed *k, uint32_t *up)
 {
     const struct hsp_bsr_net *net = w->net;
     uint32_t n = 0;
@@ -95,21 +95,21 @@ static void number_islands(struct hsp_bsr_work *w, struct keyed *k, uint32_t *up
     join_equal(k, n, up);
     for (uint32_t r = 0; r < net->n_ranks; r++) {
         uint32_t root = root_of(up, r);
-        w->island[r] = root == r ? w->n_islands++ : w->island[root];
-        w->isl[w->island[r]].n++;
+        w->net_domain[r] = root == r ? w->n_net_domains++ : w->net_domain[root];
+        w->isl[w->net_domain[r]].n++;
     }
 }
 
 static void list_members(struct hsp_bsr_work *w)
 {
     uint32_t at = 0;
-    for (uint32_t i = 0; i < w->n_islands; i++) {
+    for (uint32_t i = 0; i < w->n_net_domains; i++) {
         w->isl[i].first = at;
         at += w->isl[i].n;
         w->isl[i].n = 0;
     }
     for (uint32_t r = 0; r < w->net->n_ranks; r++) {
-        struct hsp_bsr_island *i = &w->isl[w->island[r]];
+        struct hsp_bsr_domain *i = &w->isl[w->net_domain[r]];
         w->member[i->first + i->n++] = r;
     }
 }
@@ -119,8 +119,8 @@ static void list_members(struct hsp_bsr_work *w)
 static void list_cards(struct hsp_bsr_work *w, struct keyed *k)
 {
     uint32_t at = 0;
-    for (uint32_t i = 0; i < w->n_islands; i++) {
-        struct hsp_bsr_island *isl = &w->isl[i];
+    for (uint32_t i = 0; i < w->n_net_domains; i++) {
+        struct hsp_bsr_domain *isl = &w->isl[i];
         for (uint32_t m = 0; m < isl->n; m++) {
             uint32_t r = w->member[isl->first + m];
             k[m] = (struct keyed){w->net->place[r].nic, r};
@@ -129,7 +129,7 @@ static void list_cards(struct hsp_bsr_work *w, struct keyed *k)
         isl->first_nic = at;
         for (uint32_t m = 0; m < isl->n; m++) {
             if (m == 0 || k[m].key != k[m - 1].key) {
-                w->island_nic[at++] = k[m].key;
+                w->domain_nic[at++] = k[m].key;
                 isl->bytes_per_us += 1 / w->net->nic_us_per_byte[k[m].key];
             }
         }
@@ -137,19 +137,19 @@ static void list_cards(struct hsp_bsr_work *w, struct keyed *k)
     }
 }
 
-static enum hsp_status make_islands(struct hsp_bsr_work *w, struct hsp_err *err)
+static enum hsp_status make_net_domains(struct hsp_bsr_work *w, struct hsp_err *err)
 {
     size_t n = (size_t)w->net->n_ranks + 1;
     struct keyed *k = calloc(n, sizeof *k);
     uint32_t *up = calloc(n, sizeof *up);
-    w->island = calloc(n, sizeof *w->island);
+    w->net_domain = calloc(n, sizeof *w->net_domain);
     w->member = calloc(n, sizeof *w->member);
-    w->island_nic = calloc(n, sizeof *w->island_nic);
+    w->domain_nic = calloc(n, sizeof *w->domain_nic);
     w->isl = calloc(n, sizeof *w->isl);
-    bool ok = k != NULL && up != NULL && w->island != NULL && w->member != NULL &&
-              w->island_nic != NULL && w->isl != NULL;
+    bool ok = k != NULL && up != NULL && w->net_domain != NULL && w->member != NULL &&
+              w->domain_nic != NULL && w->isl != NULL;
     if (ok) {
-        number_islands(w, k, up);
+        number_net_domains(w, k, up);
         list_members(w);
         list_cards(w, k);
     }
@@ -277,7 +277,7 @@ static enum hsp_status check_ranks(const struct hsp_bsr_work *w, const struct hs
 enum hsp_status hsp_bsr_work_init(struct hsp_bsr_work *w, const struct hsp_cover *have,
                                   const struct hsp_cover *want, struct hsp_err *err)
 {
-    enum hsp_status st = make_islands(w, err);
+    enum hsp_status st = make_net_domains(w, err);
     for (uint32_t p = 0; st == HSP_OK && p < w->g->n_params; p++) {
         w->param = p;
         w->have = &have[p];
@@ -291,13 +291,13 @@ enum hsp_status hsp_bsr_work_init(struct hsp_bsr_work *w, const struct hsp_cover
 
 void hsp_bsr_work_fini(struct hsp_bsr_work *w)
 {
-    free(w->island);
+    free(w->net_domain);
     free(w->member);
-    free(w->island_nic);
+    free(w->domain_nic);
     free(w->isl);
     free(w->cell);
     free(w->ids);
-    free(w->leg);
+    free(w->hop);
     free(w->draft);
     free(w->own);
 }

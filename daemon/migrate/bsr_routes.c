@@ -124,7 +124,7 @@ static struct holder nearest(const struct router *r, uint32_t to)
     int best_class = HSP_LINK_NIC;
     for (uint32_t i = 0; i < r->n_holders; i++) {
         const struct holder *h = &r->holder[i];
-        if (w->island[h->rank] != w->island[to]) {
+        if (w->net_domain[h->rank] != w->net_domain[to]) {
             continue;
         }
         int link = (int)hsp_bsr_link(w->net, h->rank, to);
@@ -144,13 +144,13 @@ static double load_us(const struct router *r, const int64_t *bytes, uint32_t nic
     return (double)(bytes[nic] + r->bytes) * r->w->net->nic_us_per_byte[nic];
 }
 
-/* Returns the network card of domain @island with the least of @bytes for its speed. */
-static uint32_t idlest_card(const struct router *r, const struct hsp_bsr_island *isl,
+/* Returns the network card of domain @net_domain with the least of @bytes for its speed. */
+static uint32_t idlest_card(const struct router *r, const struct hsp_bsr_domain *isl,
                             const int64_t *bytes)
 {
     uint32_t best = HSP_NONE;
     for (uint32_t i = 0; i < isl->n_nic; i++) {
-        uint32_t nic = r->w->island_nic[isl->first_nic + i];
+        uint32_t nic = r->w->domain_nic[isl->first_nic + i];
         if (best == HSP_NONE || load_us(r, bytes, nic) < load_us(r, bytes, best)) {
             best = nic;
         }
@@ -159,7 +159,7 @@ static uint32_t idlest_card(const struct router *r, const struct hsp_bsr_island 
 }
 
 /* Returns, of the ranks that use a card, the one that has done the least for others. */
-static uint32_t behind_card(const struct router *r, const struct hsp_bsr_island *isl, uint32_t nic)
+static uint32_t behind_card(const struct router *r, const struct hsp_bsr_domain *isl, uint32_t nic)
 {
     const struct hsp_bsr_work *w = r->w;
     uint32_t best = HSP_NONE;
@@ -207,11 +207,11 @@ static struct holder holder_of(const struct router *r, uint32_t rank)
 static enum hsp_status leave(struct router *r, uint32_t from, uint32_t *list, struct holder *ret,
                              struct hsp_err *err)
 {
-    const struct hsp_bsr_island *isl = &r->w->isl[from];
+    const struct hsp_bsr_domain *isl = &r->w->isl[from];
     enum hsp_status st = HSP_OK;
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->n_holders; i++) {
-        if (r->w->island[r->holder[i].rank] == from) {
+        if (r->w->net_domain[r->holder[i].rank] == from) {
             list[n++] = r->holder[i].rank;
         }
     }
@@ -239,7 +239,7 @@ static uint32_t enter(const struct router *r, uint32_t to, uint32_t *list)
     const uint32_t *dst = w->ids + c->first + c->n_src;
     uint32_t n = 0;
     for (uint32_t i = 0; i < c->n_dst; i++) {
-        if (w->island[dst[i]] == to) {
+        if (w->net_domain[dst[i]] == to) {
             list[n++] = dst[i];
         }
     }
@@ -254,11 +254,11 @@ static uint32_t enter(const struct router *r, uint32_t to, uint32_t *list)
     return entry;
 }
 
-static bool has_island(const struct router *r, uint32_t island)
+static bool has_net_domain(const struct router *r, uint32_t net_domain)
 {
     bool has = false;
     for (uint32_t i = 0; i < r->n_holders && !has; i++) {
-        has = r->w->island[r->holder[i].rank] == island;
+        has = r->w->net_domain[r->holder[i].rank] == net_domain;
     }
     return has;
 }
@@ -273,14 +273,15 @@ static enum hsp_status route_chunk(struct router *r, uint32_t *list, struct hsp_
     for (uint32_t i = 0; i < c->n_src; i++) {
         add_holder(r, w->ids[c->first + i], HSP_NONE);
     }
-    for (uint32_t i = 0; st == HSP_OK && i < c->n_legs; i++) {
-        const struct hsp_bsr_leg leg = w->leg[c->leg + i];
+    for (uint32_t i = 0; st == HSP_OK && i < c->n_hops; i++) {
+        const struct hsp_bsr_hop hop = w->hop[c->hop + i];
         struct holder exit;
-        if (w->net->n_apart > 0 && has_island(r, leg.to)) { /* by a rank that passes the chunk on */
+        if (w->net->n_apart > 0 &&
+            has_net_domain(r, hop.to)) { /* by a rank that passes the chunk on */
             continue;
         }
-        st = leave(r, leg.from, list, &exit, err);
-        st = st == HSP_OK ? add_draft(r, &exit, enter(r, leg.to, list), err) : st;
+        st = leave(r, hop.from, list, &exit, err);
+        st = st == HSP_OK ? add_draft(r, &exit, enter(r, hop.to, list), err) : st;
     }
     for (uint32_t i = 0; st == HSP_OK && i < c->n_dst; i++) {
         uint32_t to = w->ids[c->first + c->n_src + i];
@@ -296,8 +297,8 @@ static enum hsp_status route_chunk(struct router *r, uint32_t *list, struct hsp_
 static double mean_load(const struct hsp_bsr_work *w)
 {
     double load = 0;
-    for (uint32_t i = 0; i < w->n_islands; i++) {
-        const struct hsp_bsr_island *isl = &w->isl[i];
+    for (uint32_t i = 0; i < w->n_net_domains; i++) {
+        const struct hsp_bsr_domain *isl = &w->isl[i];
         double us = (double)(isl->out > isl->in ? isl->out : isl->in) / isl->bytes_per_us;
         load = us > load ? us : load;
     }

@@ -10,9 +10,9 @@
 
 struct chooser {
     struct hsp_bsr_work *w;
-    uint32_t *order;  /* cells with legs: those with a choice, then by size */
-    uint32_t *source; /* [islands] candidates of the running cell */
-    uint64_t *seen;   /* [islands] round in which the island was listed */
+    uint32_t *order;  /* cells with hops: those with a choice, then by size */
+    uint32_t *source; /* [network domains] candidates of the running cell */
+    uint64_t *seen;   /* [network domains] round in which the network domain was listed */
     uint64_t round;
     uint32_t n;
 };
@@ -23,7 +23,7 @@ static uint32_t list_sources(struct chooser *c, const struct hsp_bsr_cell *cell)
     uint32_t n = 0;
     c->round++;
     for (uint32_t i = 0; i < cell->n_src; i++) {
-        uint32_t at = c->w->island[c->w->ids[cell->first + i]];
+        uint32_t at = c->w->net_domain[c->w->ids[cell->first + i]];
         if (c->seen[at] != c->round) {
             c->seen[at] = c->round;
             c->source[n++] = at;
@@ -34,23 +34,23 @@ static uint32_t list_sources(struct chooser *c, const struct hsp_bsr_cell *cell)
 
 /* Makes a hop to each network domain that has a receiver and no holder; its sender is chosen later.
  */
-static enum hsp_status make_legs(struct chooser *c, struct hsp_bsr_cell *cell, struct hsp_err *err)
+static enum hsp_status make_hops(struct chooser *c, struct hsp_bsr_cell *cell, struct hsp_err *err)
 {
     struct hsp_bsr_work *w = c->w;
     (void)list_sources(c, cell);
-    cell->leg = (uint32_t)w->n_legs;
+    cell->hop = (uint32_t)w->n_hops;
     for (uint32_t i = 0; i < cell->n_dst; i++) {
-        uint32_t at = w->island[w->ids[cell->first + cell->n_src + i]];
+        uint32_t at = w->net_domain[w->ids[cell->first + cell->n_src + i]];
         if (c->seen[at] == c->round) {
             continue;
         }
-        if (!hsp_grow(&w->leg, &w->cap_legs, w->n_legs + 1, sizeof *w->leg, HSP_BSR_ROWS)) {
-            return hsp_grow_error(w->n_legs + 1, HSP_BSR_ROWS, "ways of state", err);
+        if (!hsp_grow(&w->hop, &w->cap_hops, w->n_hops + 1, sizeof *w->hop, HSP_BSR_ROWS)) {
+            return hsp_grow_error(w->n_hops + 1, HSP_BSR_ROWS, "ways of state", err);
         }
         c->seen[at] = c->round;
-        w->leg[w->n_legs++] = (struct hsp_bsr_leg){HSP_NONE, at};
+        w->hop[w->n_hops++] = (struct hsp_bsr_hop){HSP_NONE, at};
         w->isl[at].in += cell->bytes;
-        cell->n_legs++;
+        cell->n_hops++;
     }
     return HSP_OK;
 }
@@ -60,27 +60,27 @@ static enum hsp_status make_legs(struct chooser *c, struct hsp_bsr_cell *cell, s
 static void choose(struct chooser *c, const struct hsp_bsr_cell *cell)
 {
     struct hsp_bsr_work *w = c->w;
-    struct hsp_bsr_leg *leg = w->leg + cell->leg;
-    for (uint32_t i = 0; i < cell->n_legs; i++) {
-        if (leg[i].from != HSP_NONE) {
-            w->isl[leg[i].from].out -= cell->bytes;
+    struct hsp_bsr_hop *hop = w->hop + cell->hop;
+    for (uint32_t i = 0; i < cell->n_hops; i++) {
+        if (hop[i].from != HSP_NONE) {
+            w->isl[hop[i].from].out -= cell->bytes;
         }
     }
     uint32_t n = list_sources(c, cell);
-    for (uint32_t i = 0; i < cell->n_legs; i++) {
+    for (uint32_t i = 0; i < cell->n_hops; i++) {
         uint32_t best = HSP_NONE;
         double least = 0;
         for (uint32_t k = 0; k < n; k++) {
-            const struct hsp_bsr_island *isl = &w->isl[c->source[k]];
+            const struct hsp_bsr_domain *isl = &w->isl[c->source[k]];
             double load = (double)(isl->out + cell->bytes) / isl->bytes_per_us;
             if (best == HSP_NONE || load < least) {
                 best = c->source[k];
                 least = load;
             }
         }
-        leg[i].from = best;
+        hop[i].from = best;
         w->isl[best].out += cell->bytes;
-        c->source[n++] = leg[i].to; /* has it from here on */
+        c->source[n++] = hop[i].to; /* has it from here on */
     }
 }
 
@@ -108,12 +108,12 @@ static enum hsp_status sort_cells(struct chooser *c, struct ranked *all, struct 
     struct hsp_bsr_work *w = c->w;
     for (size_t i = 0; i < w->n_cells; i++) {
         struct hsp_bsr_cell *cell = &w->cell[i];
-        enum hsp_status st = make_legs(c, cell, err);
+        enum hsp_status st = make_hops(c, cell, err);
         if (st != HSP_OK) {
             return st;
         }
-        if (cell->n_legs > 0) {
-            bool free = cell->n_legs > 1 || list_sources(c, cell) > 1;
+        if (cell->n_hops > 0) {
+            bool free = cell->n_hops > 1 || list_sources(c, cell) > 1;
             all[c->n++] = (struct ranked){free, cell->bytes, (uint32_t)i};
         }
     }
@@ -126,9 +126,9 @@ static enum hsp_status sort_cells(struct chooser *c, struct ranked *all, struct 
     return HSP_OK;
 }
 
-enum hsp_status hsp_bsr_legs(struct hsp_bsr_work *w, struct hsp_err *err)
+enum hsp_status hsp_bsr_hops(struct hsp_bsr_work *w, struct hsp_err *err)
 {
-    size_t n = w->n_cells + 1, k = (size_t)w->n_islands + 1;
+    size_t n = w->n_cells + 1, k = (size_t)w->n_net_domains + 1;
     struct chooser c = {.w = w,
                         .order = calloc(n, sizeof *c.order),
                         .source = calloc(k, sizeof *c.source),

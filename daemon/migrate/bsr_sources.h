@@ -14,6 +14,6 @@
 #include "daemon/migrate/bsr_impl.h"
 
 /* Fills the hops of all cells of @w. HSP_ENOMEM. */
-enum hsp_status hsp_bsr_legs(struct hsp_bsr_work *w, struct hsp_err *err);
+enum hsp_status hsp_bsr_hops(struct hsp_bsr_work *w, struct hsp_err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* Describes plans: the way in which one job is spread over its ranks (decision D6).
  *
- * Compact form: streams, stages, shares, zero and home rules, as a person or the planner decides.
+ * Compact form: pipelines, stages, shares, zero and home rules, as a person or the planner decides.
  * Total form: the compact form with its open points filled (total_plan.h): sizes of micro-batches,
  * saved tensors, homes, the layout of every use, every Reshard with its moves. Each of these
  * sections may be left out; a section that is there must agree with the compiler, or the plan is
@@ -63,14 +63,15 @@
  *        gets: 512}], method: all_reduce, us: 41.2}   # explanation: its name and its time
  *
  * Instead of `pipelines` a plan may state how parameters are used; the compiler then finds the
- * pipelines (infer_streams.h). Before they are found, the plan is dumped as it is written:
+ * pipelines (infer_pipelines.h). Before they are found, the plan is dumped as it is written:
  *
  *   annotations:                # the first line that fits a name counts; * and ? as above, [0-2]
  *                               # is each of these numbers. Parameters without a line are open
  *     - {name: "h.[0-2].*.weight", use: {dup: [{split: 0, shares: [2, 1], of: [0, 1]}, 3]}}
- *   batches:                    # one for each stream: of the first copy, of the second and so on;
- *                               # keys of a stream. Of its stages, if at all: saved, split, shares,
- *                               # balance, sequence_parallel
+ *   batches:                    # one for each pipeline: of the first copy, of the second and so
+ *   on;
+ *                               # keys of a pipeline. Of its stages, if at all: saved, split,
+ *                               shares, # balance, sequence_parallel
  *     - {sequences: 10, micro_batches: 5, stages: [{saved: recompute}, {}]}
  *
  * A pool is a list of plans, each for sequences of another length. A step is run by the plan with
@@ -93,14 +94,14 @@
 #include "daemon/graph/graph.h"
 #include "proto/layout/annot.h"
 
-#define HSP_MAX_STREAMS 256
-#define HSP_MAX_STAGES  256
-#define HSP_MAX_MICRO   4096       /* micro-batches of one stream */
-#define HSP_MAX_RULES   4096       /* home rules */
-#define HSP_MAX_CHUNKS  32         /* of a stage: a segment each of Forward, Backward, Eval */
-#define HSP_MAX_SHARE   1000000000 /* weight of a share: sums stay far below 2^63 */
-#define HSP_MAX_BUCKET  (UINT64_C(64) << 20) /* bytes: its memory is beside that of the model */
-#define HSP_MAX_ENTRIES (1u << 17)           /* entries of one section of the total form */
+#define HSP_MAX_PIPELINES 256
+#define HSP_MAX_STAGES    256
+#define HSP_MAX_MICRO     4096       /* micro-batches of one pipeline */
+#define HSP_MAX_RULES     4096       /* home rules */
+#define HSP_MAX_CHUNKS    32         /* of a stage: a segment each of Forward, Backward, Eval */
+#define HSP_MAX_SHARE     1000000000 /* weight of a share: sums stay far below 2^63 */
+#define HSP_MAX_BUCKET    (UINT64_C(64) << 20) /* bytes: its memory is beside that of the model */
+#define HSP_MAX_ENTRIES   (1u << 17)           /* entries of one section of the total form */
 
 enum hsp_schedule {
     HSP_SCHED_1F1B,
@@ -144,7 +145,7 @@ struct hsp_stage {
     int64_t *group_shares;  /* n_groups integer weights of the split; likewise */
     bool by_work;           /* shares are of the work, not of the length (sequence_balance.h) */
 };
-struct hsp_stream {
+struct hsp_pipeline {
     uint32_t sequences; /* of the global batch, >= 1 */
     uint32_t micro_batches;
     uint32_t *sizes; /* sequences per micro-batch; NULL: open */
@@ -154,7 +155,7 @@ struct hsp_stream {
     struct hsp_stage *stages;
 };
 
-static inline uint32_t hsp_stream_chunks(const struct hsp_stream *s)
+static inline uint32_t hsp_pipeline_chunks(const struct hsp_pipeline *s)
 {
     return s->chunks > 1 ? s->chunks : 1;
 }
@@ -169,7 +170,7 @@ struct hsp_home_rule {
     struct hsp_annot *home;
 };
 
-/* How the parameters of these names are used, by all streams. */
+/* How the parameters of these names are used, by all pipelines. */
 struct hsp_use_rule {
     const char *pattern; /* with * and ?, and a range (name_range.h) */
     struct hsp_annot *use;
@@ -189,7 +190,7 @@ struct hsp_op_use {
     uint32_t in[HSP_MAX_IN], out[HSP_MAX_OUT]; /* 0: whole on all members; else 1 + layout */
 };
 struct hsp_stage_uses {
-    uint32_t stream, stage;
+    uint32_t pipeline, stage;
     uint32_t n_layouts;
     struct hsp_named_layout *layout;
     uint32_t n_ops;
@@ -208,10 +209,11 @@ struct hsp_plan_move {
     int64_t *gives, *gets; /* n each: bytes the rank puts in, bytes it takes out */
 };
 struct hsp_plan_reshard {
-    uint8_t phase;                /* enum hsp_phase */
-    uint32_t stream, stage, from; /* where it is made and from which stage; HSP_NONE in Pre, Post */
-    const char *makes;            /* the version it makes (name_range.h) */
-    const char *before;           /* the step that needs it first; NULL in Pre, Post */
+    uint8_t phase; /* enum hsp_phase */
+    /* where it is made and from which stage; HSP_NONE in Pre, Post */
+    uint32_t pipeline, stage, from;
+    const char *makes;  /* the version it makes (name_range.h) */
+    const char *before; /* the step that needs it first; NULL in Pre, Post */
     uint32_t n_moves;
     struct hsp_plan_move *move;
     uint32_t n_zero;
@@ -226,8 +228,8 @@ struct hsp_plan {
     uint8_t zero, zero_pattern; /* enum hsp_zero, enum hsp_zero_pattern */
     bool states_bucket;         /* false: open */
     uint64_t bucket_bytes;      /* bytes at which a bucket of collectives is full; 0: no buckets */
-    uint32_t n_streams;
-    struct hsp_stream *streams;
+    uint32_t n_pipelines;
+    struct hsp_pipeline *pipelines;
     /* Above 0: layers and members of stages are still to be found from annotations. */
     uint32_t n_annotations;
     struct hsp_use_rule *annotations;

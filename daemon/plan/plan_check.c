@@ -61,15 +61,15 @@ bool hsp_plan_names_fit(const char *pattern, const char *name, struct hsp_buf *t
 }
 
 /* Blocks of each chunk: they are the stage's, and every chunk has work. */
-static enum hsp_status check_layers(const struct hsp_stream *s, uint32_t si, uint32_t ti,
+static enum hsp_status check_layers(const struct hsp_pipeline *s, uint32_t si, uint32_t ti,
                                     struct hsp_err *err)
 {
     const struct hsp_stage *t = &s->stages[ti];
-    uint32_t chunks = hsp_stream_chunks(s);
+    uint32_t chunks = hsp_pipeline_chunks(s);
     uint64_t sum = 0;
     if (chunks > 1 && t->chunk_layers == NULL) {
         return hsp_err_set(err, HSP_EINVAL, 0,
-                           "stream %u stage %u does not list the layers of its %u chunks", si, ti,
+                           "pipeline %u stage %u does not list the layers of its %u chunks", si, ti,
                            chunks);
     }
     for (uint32_t c = 0; c < chunks; c++) {
@@ -78,18 +78,19 @@ static enum hsp_status check_layers(const struct hsp_stream *s, uint32_t si, uin
         if (hsp_chunk_layers(t, c) > 0 || first || last) {
             continue;
         }
-        return chunks == 1 ? hsp_err_set(err, HSP_EINVAL, 0,
-                                         "stream %u stage %u has no layers: only the first and the "
-                                         "last stage have work without",
-                                         si, ti)
-                           : hsp_err_set(err, HSP_EINVAL, 0,
-                                         "stream %u stage %u has no layers in chunk %u: only the "
-                                         "first and the last chunk of all have work without",
-                                         si, ti, c);
+        return chunks == 1
+                   ? hsp_err_set(err, HSP_EINVAL, 0,
+                                 "pipeline %u stage %u has no layers: only the first and the "
+                                 "last stage have work without",
+                                 si, ti)
+                   : hsp_err_set(err, HSP_EINVAL, 0,
+                                 "pipeline %u stage %u has no layers in chunk %u: only the "
+                                 "first and the last chunk of all have work without",
+                                 si, ti, c);
     }
     return sum == t->layers ? HSP_OK
                             : hsp_err_set(err, HSP_EINVAL, 0,
-                                          "stream %u stage %u has %u layers, its chunks %llu", si,
+                                          "pipeline %u stage %u has %u layers, its chunks %llu", si,
                                           ti, t->layers, (unsigned long long)sum);
 }
 
@@ -101,14 +102,14 @@ static enum hsp_status check_weights(const int64_t *w, uint32_t n, uint32_t si, 
     for (uint32_t k = 0; k < n; k++) {
         if (w[k] < 0 || w[k] > HSP_MAX_SHARE) {
             return hsp_err_set(err, HSP_EINVAL, 0,
-                               "stream %u stage %u: share %" PRId64 " outside 0 to %d", si, ti,
+                               "pipeline %u stage %u: share %" PRId64 " outside 0 to %d", si, ti,
                                w[k], HSP_MAX_SHARE);
         }
         sum += w[k];
     }
-    return sum > 0
-               ? HSP_OK
-               : hsp_err_set(err, HSP_EINVAL, 0, "stream %u stage %u: all %s are 0", si, ti, what);
+    return sum > 0 ? HSP_OK
+                   : hsp_err_set(err, HSP_EINVAL, 0, "pipeline %u stage %u: all %s are 0", si, ti,
+                                 what);
 }
 
 static enum hsp_status check_groups(const struct hsp_stage *t, uint32_t si, uint32_t ti,
@@ -118,7 +119,7 @@ static enum hsp_status check_groups(const struct hsp_stage *t, uint32_t si, uint
     enum hsp_status rc = HSP_OK;
     if ((groups > 1) != (t->split != HSP_SPLIT_NONE) || t->split > HSP_SPLIT_BATCH) {
         return hsp_err_set(err, HSP_EINVAL, 0,
-                           "stream %u stage %u: several groups need a split, and a split needs "
+                           "pipeline %u stage %u: several groups need a split, and a split needs "
                            "several groups",
                            si, ti);
     }
@@ -126,8 +127,8 @@ static enum hsp_status check_groups(const struct hsp_stage *t, uint32_t si, uint
         uint32_t first, end;
         hsp_stage_group(t, g, &first, &end);
         if (first >= end || end > t->n) {
-            return hsp_err_set(err, HSP_EINVAL, 0, "stream %u stage %u: group %u has no ranks", si,
-                               ti, g);
+            return hsp_err_set(err, HSP_EINVAL, 0, "pipeline %u stage %u: group %u has no ranks",
+                               si, ti, g);
         }
         rc = check_weights(&t->shares[first], end - first, si, ti, "shares", err);
     }
@@ -139,10 +140,10 @@ static enum hsp_status check_groups(const struct hsp_stage *t, uint32_t si, uint
 static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32_t ti, bool *used,
                                    struct hsp_err *err)
 {
-    const struct hsp_stream *s = &p->streams[si];
+    const struct hsp_pipeline *s = &p->pipelines[si];
     const struct hsp_stage *t = &s->stages[ti];
     if (t->n == 0 || t->n > p->n_ranks) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "stream %u stage %u has %u of %u ranks", si, ti,
+        return hsp_err_set(err, HSP_EINVAL, 0, "pipeline %u stage %u has %u of %u ranks", si, ti,
                            t->n, p->n_ranks);
     }
     enum hsp_status rc = check_layers(s, si, ti, err);
@@ -152,11 +153,11 @@ static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32
     for (uint32_t k = 0; k < t->n; k++) {
         if (t->ranks[k] >= p->n_ranks) {
             return hsp_err_set(err, HSP_EINVAL, 0,
-                               "stream %u stage %u names rank %u of a plan of %u ranks", si, ti,
+                               "pipeline %u stage %u names rank %u of a plan of %u ranks", si, ti,
                                t->ranks[k], p->n_ranks);
         }
         if (used[t->ranks[k]]) {
-            return hsp_err_set(err, HSP_EINVAL, 0, "rank %u is used twice (stream %u stage %u)",
+            return hsp_err_set(err, HSP_EINVAL, 0, "rank %u is used twice (pipeline %u stage %u)",
                                t->ranks[k], si, ti);
         }
         used[t->ranks[k]] = true;
@@ -166,7 +167,7 @@ static enum hsp_status check_stage(const struct hsp_plan *p, uint32_t si, uint32
 
 /* A cut micro-batch is cut at numbers, so all have one size; a model that makes one row of a
  * sequence has no sequence to cut behind that. */
-static enum hsp_status check_splits(const struct hsp_stream *s, uint32_t si,
+static enum hsp_status check_splits(const struct hsp_pipeline *s, uint32_t si,
                                     const struct hsp_graph *g, struct hsp_err *err)
 {
     bool rows = false;
@@ -176,60 +177,61 @@ static enum hsp_status check_splits(const struct hsp_stream *s, uint32_t si,
     for (uint32_t i = 0; i < s->n_stages; i++) {
         if (s->stages[i].split == HSP_SPLIT_SEQUENCE && rows) {
             return hsp_err_set(err, HSP_EINVAL, 0,
-                               "stream %u stage %u: split: sequence, but %s makes one row of a "
+                               "pipeline %u stage %u: split: sequence, but %s makes one row of a "
                                "sequence",
                                si, i, g->spec.family);
         }
     }
-    if (hsp_stream_cuts_batch(s) && s->sequences % s->micro_batches != 0) {
-        return hsp_err_set(err, HSP_EINVAL, 0,
-                           "stream %u: split: batch needs micro-batches of one size, %u sequences "
-                           "are not a multiple of %u",
-                           si, s->sequences, s->micro_batches);
+    if (hsp_pipeline_cuts_batch(s) && s->sequences % s->micro_batches != 0) {
+        return hsp_err_set(
+            err, HSP_EINVAL, 0,
+            "pipeline %u: split: batch needs micro-batches of one size, %u sequences "
+            "are not a multiple of %u",
+            si, s->sequences, s->micro_batches);
     }
     return HSP_OK;
 }
 
 /* Stated sizes of micro-batches are those the executors use. */
-static enum hsp_status check_sizes(const struct hsp_stream *s, uint32_t si, struct hsp_err *err)
+static enum hsp_status check_sizes(const struct hsp_pipeline *s, uint32_t si, struct hsp_err *err)
 {
     for (uint32_t i = 0; s->sizes != NULL && i < s->micro_batches; i++) {
         uint32_t n = hsp_micro_size(s->sequences, s->micro_batches, i);
         if (s->sizes[i] != n) {
             return hsp_err_set(err, HSP_EINVAL, 0,
-                               "stream %u micro-batch %u has %u sequences, must have %u", si, i,
+                               "pipeline %u micro-batch %u has %u sequences, must have %u", si, i,
                                s->sizes[i], n);
         }
     }
     return HSP_OK;
 }
 
-static enum hsp_status check_stream(const struct hsp_plan *p, uint32_t si,
-                                    const struct hsp_graph *g, bool *used, struct hsp_err *err)
+static enum hsp_status check_pipeline(const struct hsp_plan *p, uint32_t si,
+                                      const struct hsp_graph *g, bool *used, struct hsp_err *err)
 {
-    const struct hsp_stream *s = &p->streams[si];
+    const struct hsp_pipeline *s = &p->pipelines[si];
     int64_t blocks = (int64_t)g->n_layers - 2;
     if (s->n_stages == 0 || s->n_stages > HSP_MAX_STAGES) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "stream %u has %u stages, must be 1 to %d", si,
+        return hsp_err_set(err, HSP_EINVAL, 0, "pipeline %u has %u stages, must be 1 to %d", si,
                            s->n_stages, HSP_MAX_STAGES);
     }
     if (s->sequences == 0) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "stream %u has no sequences", si);
+        return hsp_err_set(err, HSP_EINVAL, 0, "pipeline %u has no sequences", si);
     }
     if (s->micro_batches == 0 || s->micro_batches > s->sequences ||
         s->micro_batches > HSP_MAX_MICRO) {
         return hsp_err_set(err, HSP_EINVAL, 0,
-                           "stream %u has %u micro-batches for %u sequences (at most %d)", si,
+                           "pipeline %u has %u micro-batches for %u sequences (at most %d)", si,
                            s->micro_batches, s->sequences, HSP_MAX_MICRO);
     }
     if (s->schedule >= HSP_N_SCHEDULES) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "stream %u has unknown schedule %u", si,
+        return hsp_err_set(err, HSP_EINVAL, 0, "pipeline %u has unknown schedule %u", si,
                            s->schedule);
     }
     if (s->chunks > HSP_MAX_CHUNKS || (s->chunks > 1 && s->schedule != HSP_SCHED_INTERLEAVED)) {
         return hsp_err_set(err, HSP_EINVAL, 0,
-                           "stream %u has %u chunks: 1, or up to %d with schedule interleaved", si,
-                           s->chunks, HSP_MAX_CHUNKS);
+                           "pipeline %u has %u chunks: 1, or up to %d with schedule interleaved",
+                           si, s->chunks, HSP_MAX_CHUNKS);
     }
     int64_t layers = 0;
     for (uint32_t i = 0; i < s->n_stages; i++) {
@@ -241,7 +243,7 @@ static enum hsp_status check_stream(const struct hsp_plan *p, uint32_t si,
     }
     if (layers != blocks) {
         return hsp_err_set(err, HSP_EINVAL, 0,
-                           "stream %u has %" PRId64 " layers, the model has %" PRId64, si, layers,
+                           "pipeline %u has %" PRId64 " layers, the model has %" PRId64, si, layers,
                            blocks);
     }
     enum hsp_status rc = check_splits(s, si, g, err);
@@ -308,9 +310,9 @@ static enum hsp_status check_one(const struct hsp_plan *p, const struct hsp_grap
         return hsp_err_set(err, HSP_EINVAL, 0, "%u ranks, must be 1 to %d", p->n_ranks,
                            HSP_MAX_RANKS);
     }
-    if (p->n_streams == 0 || p->n_streams > HSP_MAX_STREAMS) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "%u streams, must be 1 to %d", p->n_streams,
-                           HSP_MAX_STREAMS);
+    if (p->n_pipelines == 0 || p->n_pipelines > HSP_MAX_PIPELINES) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%u pipelines, must be 1 to %d", p->n_pipelines,
+                           HSP_MAX_PIPELINES);
     }
     if (p->zero != HSP_ZERO_NONE && p->zero != HSP_ZERO_STATE && p->zero != HSP_ZERO_PARAMETERS) {
         return hsp_err_set(err, HSP_EINVAL, 0, "zero %u, must be 0, 1 or 3", p->zero);
@@ -319,18 +321,19 @@ static enum hsp_status check_one(const struct hsp_plan *p, const struct hsp_grap
         return hsp_err_set(err, HSP_EINVAL, 0, "unknown pattern %u of zero", p->zero_pattern);
     }
     if (p->n_annotations > 0) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "the streams of its annotations are not found yet");
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "the pipelines of its annotations are not found yet");
     }
     uint64_t sequences = 0;
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        enum hsp_status rc = check_stream(p, i, g, used, err);
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        enum hsp_status rc = check_pipeline(p, i, g, used, err);
         if (rc != HSP_OK) {
             return rc;
         }
-        sequences += p->streams[i].sequences;
+        sequences += p->pipelines[i].sequences;
     }
     if (sequences != global_batch) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "streams have %llu sequences, the global batch %u",
+        return hsp_err_set(err, HSP_EINVAL, 0, "pipelines have %llu sequences, the global batch %u",
                            (unsigned long long)sequences, global_batch);
     }
     for (uint32_t r = 0; r < p->n_ranks; r++) {

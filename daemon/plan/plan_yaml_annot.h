@@ -1,7 +1,7 @@
 /* Reads and writes the sections `annotations` and `batches`, by which a plan states uses of
- * parameters instead of streams.
+ * parameters instead of pipelines.
  *
- * Role:      called by plan_yaml_one.c; infer_streams.h finds the streams.
+ * Role:      called by plan_yaml_one.c; infer_pipelines.h finds the pipelines.
  * Purity:    pure.
  * Ownership: results live in the arena given. */
 #ifndef HSP_PLAN_YAML_ANNOT_H

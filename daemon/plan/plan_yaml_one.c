@@ -62,7 +62,7 @@ static enum hsp_status read_layers(const struct hsp_yaml *y, uint32_t chunks,
 {
     const struct hsp_yaml *l = hsp_yaml_get(y, "layers");
     if (chunks == 1 && l != NULL && l->kind == HSP_YAML_SEQ) {
-        return hsp_yaml_error(l, err, "a list, of a stream without chunks");
+        return hsp_yaml_error(l, err, "a list, of a pipeline without chunks");
     }
     if (chunks == 1) {
         return read_u32(y, "layers", 0, UINT32_MAX, NULL, &s->layers, err);
@@ -106,9 +106,9 @@ static enum hsp_status read_stage(const struct hsp_yaml *y, uint32_t chunks,
     return rc == HSP_OK ? hsp_plan_read_members(y, arena, s, err) : rc;
 }
 
-/* The stages of a stream, or the statements about those of a batch, which may be none. */
+/* The stages of a pipeline, or the statements about those of a batch, which may be none. */
 static enum hsp_status read_stages(const struct hsp_yaml *y, bool batch, struct hsp_arena *arena,
-                                   struct hsp_stream *s, struct hsp_err *err)
+                                   struct hsp_pipeline *s, struct hsp_err *err)
 {
     const struct hsp_yaml *stages = NULL;
     if (batch && hsp_yaml_get(y, "stages") == NULL) {
@@ -131,7 +131,7 @@ static enum hsp_status read_stages(const struct hsp_yaml *y, bool batch, struct 
 }
 
 static enum hsp_status read_sizes(const struct hsp_yaml *y, struct hsp_arena *arena,
-                                  struct hsp_stream *s, struct hsp_err *err)
+                                  struct hsp_pipeline *s, struct hsp_err *err)
 {
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_SEQ, err);
     if (rc == HSP_OK && y->n != s->micro_batches) {
@@ -149,8 +149,8 @@ static enum hsp_status read_sizes(const struct hsp_yaml *y, struct hsp_arena *ar
     return rc;
 }
 
-static enum hsp_status read_stream(const struct hsp_yaml *y, bool batch, struct hsp_arena *arena,
-                                   struct hsp_stream *s, struct hsp_err *err)
+static enum hsp_status read_pipeline(const struct hsp_yaml *y, bool batch, struct hsp_arena *arena,
+                                     struct hsp_pipeline *s, struct hsp_err *err)
 {
     static const char *const keys[] = {"sequences", "micro_batches", "sizes",
                                        "schedule",  "chunks",        "stages"};
@@ -194,13 +194,13 @@ static enum hsp_status want_pipelines(const struct hsp_yaml *y, bool batches,
                               "a plan has pipelines, or annotations and batches");
     }
     const char *key = !batches && pipelines != NULL ? pipelines->key : "pipelines";
-    return want(y, batches ? "batches" : key, HSP_YAML_SEQ, HSP_MAX_STREAMS, ret, err);
+    return want(y, batches ? "batches" : key, HSP_YAML_SEQ, HSP_MAX_PIPELINES, ret, err);
 }
 
-/* The streams of a plan, or annotations and batches from which they are found. */
-static enum hsp_status read_streams(const struct hsp_yaml *y, struct hsp_arena *arena,
-                                    struct hsp_plan *p, const struct hsp_yaml **ret,
-                                    struct hsp_err *err)
+/* The pipelines of a plan, or annotations and batches from which they are found. */
+static enum hsp_status read_pipelines(const struct hsp_yaml *y, struct hsp_arena *arena,
+                                      struct hsp_plan *p, const struct hsp_yaml **ret,
+                                      struct hsp_err *err)
 {
     const struct hsp_yaml *uses = hsp_yaml_get(y, "annotations");
     enum hsp_status rc = want_pipelines(y, uses != NULL, ret, err);
@@ -210,13 +210,13 @@ static enum hsp_status read_streams(const struct hsp_yaml *y, struct hsp_arena *
     if (rc != HSP_OK) {
         return rc;
     }
-    p->n_streams = (uint32_t)(*ret)->n;
-    p->streams = hsp_arena_array(arena, p->n_streams, sizeof *p->streams);
-    if (p->streams == NULL) {
+    p->n_pipelines = (uint32_t)(*ret)->n;
+    p->pipelines = hsp_arena_array(arena, p->n_pipelines, sizeof *p->pipelines);
+    if (p->pipelines == NULL) {
         return hsp_err_nomem(err, "the plan");
     }
-    for (uint32_t i = 0; rc == HSP_OK && i < p->n_streams; i++) {
-        rc = read_stream(&(*ret)->items[i], uses != NULL, arena, &p->streams[i], err);
+    for (uint32_t i = 0; rc == HSP_OK && i < p->n_pipelines; i++) {
+        rc = read_pipeline(&(*ret)->items[i], uses != NULL, arena, &p->pipelines[i], err);
     }
     return rc;
 }
@@ -294,24 +294,24 @@ static enum hsp_status read_explain(const struct hsp_yaml *y, struct hsp_arena *
     return rc;
 }
 
-/* `sequences` are weights when they do not add up to the global batch. @y: the streams. */
+/* `sequences` are weights when they do not add up to the global batch. @y: the pipelines. */
 static enum hsp_status scale_sequences(const struct hsp_yaml *y, struct hsp_plan *p,
                                        uint32_t global_batch, struct hsp_err *err)
 {
-    int64_t w[HSP_MAX_STREAMS], cut[HSP_MAX_STREAMS + 1], sum = 0;
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        w[i] = p->streams[i].sequences;
+    int64_t w[HSP_MAX_PIPELINES], cut[HSP_MAX_PIPELINES + 1], sum = 0;
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        w[i] = p->pipelines[i].sequences;
         sum += w[i];
     }
     if (sum == (int64_t)global_batch) {
         return HSP_OK;
     }
-    hsp_cut_shares(global_batch, p->n_streams, w, cut);
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        p->streams[i].sequences = (uint32_t)(cut[i + 1] - cut[i]);
-        if (p->streams[i].sequences == 0) {
+    hsp_cut_shares(global_batch, p->n_pipelines, w, cut);
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        p->pipelines[i].sequences = (uint32_t)(cut[i + 1] - cut[i]);
+        if (p->pipelines[i].sequences == 0) {
             return hsp_yaml_error(&y->items[i], err,
-                                  "stream %u gets no sequence of a global batch of %u", i,
+                                  "pipeline %u gets no sequence of a global batch of %u", i,
                                   global_batch);
         }
     }
@@ -357,7 +357,7 @@ enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
         "memory_bytes", "homes",       "uses",    "reshards",
         "zero_pattern", "annotations", "batches", "bucket",
         "streams"};
-    const struct hsp_yaml *streams = NULL;
+    const struct hsp_yaml *pipelines = NULL;
     struct hsp_plan *p = hsp_arena_alloc(arena, sizeof *p);
     if (p == NULL) {
         return hsp_err_nomem(err, "the plan");
@@ -376,7 +376,7 @@ enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
         rc = read_bucket(y, p, err);
     }
     if (rc == HSP_OK) {
-        rc = read_streams(y, arena, p, &streams, err);
+        rc = read_pipelines(y, arena, p, &pipelines, err);
     }
     if (rc == HSP_OK) {
         rc = read_rules(hsp_yaml_get(y, "parameters"), arena, p, err);
@@ -388,7 +388,7 @@ enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
         rc = read_explain(y, arena, p, err);
     }
     if (rc == HSP_OK) {
-        rc = scale_sequences(streams, p, global_batch, err);
+        rc = scale_sequences(pipelines, p, global_batch, err);
     }
     if (rc == HSP_OK) {
         *ret = p;
@@ -416,7 +416,7 @@ static void dump_stage(const struct hsp_stage *s, uint32_t chunks, struct hsp_bu
     hsp_plan_put_saved(s, out);
 }
 
-static void dump_sizes(const struct hsp_stream *s, struct hsp_buf *out)
+static void dump_sizes(const struct hsp_pipeline *s, struct hsp_buf *out)
 {
     for (uint32_t i = 0; s->sizes != NULL && i < s->micro_batches; i++) {
         hsp_buf_printf(out, "%s%u", i > 0 ? ", " : "    sizes: [", s->sizes[i]);
@@ -445,9 +445,9 @@ static void dump_explain(const struct hsp_plan *p, struct hsp_buf *out)
     }
 }
 
-static void dump_stream(const struct hsp_stream *s, bool batch, struct hsp_buf *out)
+static void dump_pipeline(const struct hsp_pipeline *s, bool batch, struct hsp_buf *out)
 {
-    uint32_t chunks = hsp_stream_chunks(s);
+    uint32_t chunks = hsp_pipeline_chunks(s);
     hsp_buf_printf(out, "  - sequences: %u\n    micro_batches: %u\n", s->sequences,
                    s->micro_batches);
     dump_sizes(s, out);
@@ -478,8 +478,8 @@ static void dump_plan(const struct hsp_plan *p, bool explain, struct hsp_buf *ou
     hsp_plan_put_annotations(p, out);
     const char *pipelines = explain ? "pipelines:\n" : "streams:\n"; /* of the digest: see below */
     hsp_buf_puts(out, p->n_annotations > 0 ? "batches:\n" : pipelines);
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        dump_stream(&p->streams[i], p->n_annotations > 0, out);
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        dump_pipeline(&p->pipelines[i], p->n_annotations > 0, out);
     }
     for (uint32_t i = 0; i < p->n_rules; i++) {
         hsp_buf_puts(out, i == 0 ? "parameters:\n  - {name: " : "  - {name: ");

@@ -204,7 +204,7 @@ static enum hsp_status read_stage_uses(const struct hsp_yaml *y, struct hsp_aren
         rc = hsp_yaml_renamed(y, "pipeline", "stream", &pipeline, err);
     }
     if (rc == HSP_OK) {
-        rc = pipeline != NULL ? read_index(pipeline, HSP_MAX_STREAMS, &s->stream, err)
+        rc = pipeline != NULL ? read_index(pipeline, HSP_MAX_PIPELINES, &s->pipeline, err)
                               : hsp_yaml_error(y, err, "missing key pipeline");
     }
     if (rc == HSP_OK) {
@@ -241,7 +241,7 @@ static void dump_operands(const struct hsp_stage_uses *s, const uint32_t *v, uin
 static void dump_stage_uses(const struct hsp_stage_uses *s, bool explain, struct hsp_buf *out)
 {
     hsp_buf_printf(out, "  - %s: %u\n    stage: %u\n    layouts:%s\n", pipeline_key(explain),
-                   s->stream, s->stage, s->n_layouts == 0 ? " {}" : "");
+                   s->pipeline, s->stage, s->n_layouts == 0 ? " {}" : "");
     for (uint32_t i = 0; i < s->n_layouts; i++) {
         hsp_buf_puts(out, "      ");
         hsp_yaml_put_str(out, s->layout[i].name);
@@ -345,7 +345,7 @@ static enum hsp_status read_place(const struct hsp_yaml *y, struct hsp_plan_resh
     if (k[0] == NULL || k[1] == NULL) {
         return hsp_yaml_error(y, err, "missing key %s", k[0] == NULL ? must[0] : must[1]);
     }
-    rc = read_index(k[0], HSP_MAX_STREAMS, &r->stream, err);
+    rc = read_index(k[0], HSP_MAX_PIPELINES, &r->pipeline, err);
     if (rc == HSP_OK) {
         rc = read_index(k[1], HSP_MAX_STAGES, &r->stage, err);
     }
@@ -363,7 +363,7 @@ static enum hsp_status read_reshard(const struct hsp_yaml *y, struct hsp_arena *
                                        "before", "zero",  "method", "us",       "stream"};
     struct hsp_name_range makes, before;
     size_t phase = 0;
-    *r = (struct hsp_plan_reshard){.stream = HSP_NONE, .stage = HSP_NONE, .from = HSP_NONE};
+    *r = (struct hsp_plan_reshard){.pipeline = HSP_NONE, .stage = HSP_NONE, .from = HSP_NONE};
     enum hsp_status rc = check_map(y, keys, HSP_ARRAY_LEN(keys), 3, err);
     if (rc == HSP_OK) {
         rc = hsp_yaml_choice(hsp_yaml_get(y, "phase"), phases, HSP_ARRAY_LEN(phases), &phase, err);
@@ -446,7 +446,7 @@ static void dump_reshard(const struct hsp_plan_reshard *r, bool explain, struct 
 {
     hsp_buf_printf(out, "  - {phase: %s, ", phases[r->phase]);
     if (r->stage != HSP_NONE) {
-        hsp_buf_printf(out, "%s: %u, stage: %u, ", pipeline_key(explain), r->stream, r->stage);
+        hsp_buf_printf(out, "%s: %u, stage: %u, ", pipeline_key(explain), r->pipeline, r->stage);
         if (r->from != r->stage) {
             hsp_buf_printf(out, "from: %u, ", r->from);
         }

@@ -35,13 +35,14 @@ enum hsp_status hsp_pool_allowed(const struct hsp_plan *p, const struct hsp_trai
     }
     for (uint32_t k = 0; documents && k <= p->n_shorter; k++) {
         const struct hsp_plan *one = hsp_pool_plan(p, k);
-        for (uint32_t i = 0; i < one->n_streams; i++) {
-            if (hsp_stream_cuts_batch(&one->streams[i])) {
-                return hsp_err_set(err, HSP_EINVAL, 0,
-                                   "stream %u: split: batch needs micro-batches of one size, with "
-                                   "data.samples: documents steps have as many sequences as they "
-                                   "fill",
-                                   i);
+        for (uint32_t i = 0; i < one->n_pipelines; i++) {
+            if (hsp_pipeline_cuts_batch(&one->pipelines[i])) {
+                return hsp_err_set(
+                    err, HSP_EINVAL, 0,
+                    "pipeline %u: split: batch needs micro-batches of one size, with "
+                    "data.samples: documents steps have as many sequences as they "
+                    "fill",
+                    i);
             }
         }
     }

@@ -49,7 +49,7 @@ double hsp_stage_part(const struct hsp_stage *s, uint32_t member)
     return share * inner;
 }
 
-bool hsp_stream_cuts_batch(const struct hsp_stream *s)
+bool hsp_pipeline_cuts_batch(const struct hsp_pipeline *s)
 {
     for (uint32_t i = 0; i < s->n_stages; i++) {
         if (s->stages[i].split == HSP_SPLIT_BATCH) {

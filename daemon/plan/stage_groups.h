@@ -35,6 +35,6 @@ double hsp_stage_shares(const struct hsp_stage *s, uint32_t member, double *ret_
 /* Member @member's part of the stage's work, of 1: its group's share times its tensor share. */
 double hsp_stage_part(const struct hsp_stage *s, uint32_t member);
 /* Some stage of @s cuts the micro-batch: its micro-batches have one size, bound as a number. */
-bool hsp_stream_cuts_batch(const struct hsp_stream *s);
+bool hsp_pipeline_cuts_batch(const struct hsp_pipeline *s);
 
 #endif

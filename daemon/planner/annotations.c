@@ -3,7 +3,7 @@
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/planner/planner.h"
-#include "daemon/spmd/sharding/infer_streams.h"
+#include "daemon/spmd/sharding/infer_pipelines.h"
 #include "daemon/spmd/sharding/param_home.h"
 #include "proto/base/str.h"
 
@@ -20,7 +20,7 @@ enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *tex
         if (st != HSP_OK) {
             return st;
         }
-        st = hsp_plan_find_streams(p, g, arena, err);
+        st = hsp_plan_find_pipelines(p, g, arena, err);
         st = st == HSP_OK ? hsp_plan_check(p, g, global_batch, err) : st;
         st = st == HSP_OK ? hsp_plan_check_homes(g, p, arena, err) : st;
         if (st != HSP_OK) {

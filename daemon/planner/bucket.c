@@ -35,9 +35,9 @@ uint64_t hsp_bucket_of_plan(const struct hsp_plan *plan, const struct hsp_cluste
     if (plan->states_bucket) {
         return plan->bucket_bytes;
     }
-    for (uint32_t i = 0; i < plan->n_streams; i++) {
-        for (uint32_t j = 0; j < plan->streams[i].n_stages; j++) {
-            uint32_t n = plan->n_streams * hsp_stage_groups(&plan->streams[i].stages[j]);
+    for (uint32_t i = 0; i < plan->n_pipelines; i++) {
+        for (uint32_t j = 0; j < plan->pipelines[i].n_stages; j++) {
+            uint32_t n = plan->n_pipelines * hsp_stage_groups(&plan->pipelines[i].stages[j]);
             most = n > most ? n : most;
         }
     }

@@ -95,7 +95,7 @@ void hsp_attempt_end(struct hsp_search *s, const struct hsp_attempt *a)
 
 /* ---- building plans from groups ---- */
 
-enum hsp_status hsp_draft_make(struct hsp_search *s, uint32_t n_streams, uint8_t zero,
+enum hsp_status hsp_draft_make(struct hsp_search *s, uint32_t n_pipelines, uint8_t zero,
                                struct hsp_plan_draft *ret)
 {
     struct hsp_plan *p = hsp_arena_alloc(s->arena, sizeof(*p));
@@ -104,14 +104,14 @@ enum hsp_status hsp_draft_make(struct hsp_search *s, uint32_t n_streams, uint8_t
         return hsp_search_no_memory(s);
     }
     p->zero = zero;
-    p->n_streams = n_streams;
-    p->streams = hsp_arena_array(s->arena, n_streams, sizeof(*p->streams));
+    p->n_pipelines = n_pipelines;
+    p->pipelines = hsp_arena_array(s->arena, n_pipelines, sizeof(*p->pipelines));
     ret->plan = p;
-    return p->streams == NULL ? hsp_search_no_memory(s) : HSP_OK;
+    return p->pipelines == NULL ? hsp_search_no_memory(s) : HSP_OK;
 }
 
 enum hsp_status hsp_draft_stage(struct hsp_search *s, struct hsp_plan_draft *d, struct hsp_stage *g,
-                                uint32_t layers, const struct hsp_super *x)
+                                uint32_t layers, const struct hsp_tp_group *x)
 {
     g->layers = layers;
     g->saved = s->in.work->recompute ? HSP_SAVED_RECOMPUTE : HSP_SAVED_OPEN;
@@ -133,9 +133,9 @@ uint32_t hsp_parts(uint32_t sequences, uint32_t size)
     return (sequences + size - 1) / size;
 }
 
-/* ---- data parallel: every group a stream with the whole model ---- */
+/* ---- data parallel: every group a pipeline with the whole model ---- */
 
-uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, uint32_t holders,
+uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_tp_group *x, uint32_t holders,
                        uint8_t zero, uint32_t held, struct hsp_share_dev *ret)
 {
     double total = 0, compute = 0, micro_us = 0, update = 0;
@@ -167,8 +167,8 @@ uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, ui
     return size;
 }
 
-uint32_t hsp_nodes_of(const struct hsp_search *s, const struct hsp_super *x, const uint32_t *member,
-                      uint32_t n)
+uint32_t hsp_nodes_of(const struct hsp_search *s, const struct hsp_tp_group *x,
+                      const uint32_t *member, uint32_t n)
 {
     uint32_t *first = hsp_arena_array(s->arena, n, sizeof(*first));
     for (uint32_t i = 0; first != NULL && i < n; i++) {

@@ -1,7 +1,7 @@
 /* Keeps the best candidate plan of each structure during a search, and builds candidates stage by
  * stage.
  *
- * Role:   the files that try structures (streams.c, rings.c, lines.c) offer their plans here;
+ * Role:   the files that try structures (replicas.c, rings.c, lines.c) offer their plans here;
  *         search.c calls them. Inside of daemon/planner.
  * Purity: pure. Everything lives in the planning run's arena. */
 #ifndef HSP_CANDIDATES_H
@@ -14,13 +14,13 @@
 
 /* The kinds of structure; the best candidate of each is kept. Equal scores go to the first. */
 enum hsp_structure {
-    HSP_STRUCT_DP,        /* every device a stream */
+    HSP_STRUCT_DP,        /* every device a pipeline */
     HSP_STRUCT_DP_SUBSET, /* the fastest ones only */
-    HSP_STRUCT_DP_ZERO,   /* with master and optimizer state cut over the streams */
+    HSP_STRUCT_DP_ZERO,   /* with master and optimizer state cut over the pipelines */
     HSP_STRUCT_PIPE,
     HSP_STRUCT_TENSOR,
-    HSP_STRUCT_MIXED, /* pipelines in several streams, or of tensor groups */
-    HSP_STRUCT_RING   /* streams of devices that cut each sequence */
+    HSP_STRUCT_MIXED, /* several pipelines of several stages, or of tensor groups */
+    HSP_STRUCT_RING   /* pipelines of devices that cut each sequence */
 };
 enum { HSP_N_STRUCTS = HSP_STRUCT_RING + 1 };
 #define HSP_RING_MAX 16 /* devices that cut a sequence */
@@ -52,7 +52,7 @@ struct hsp_search {
 };
 
 /* One or several devices of a node that act as one: a tensor group. */
-struct hsp_super {
+struct hsp_tp_group {
     uint32_t n;
     uint32_t *dev;
     int64_t *shares;
@@ -81,22 +81,22 @@ struct hsp_plan_draft {
     struct hsp_plan *plan;
     uint32_t *device; /* by rank */
 };
-/* An empty plan of @n_streams. HSP_ENOMEM. */
-enum hsp_status hsp_draft_make(struct hsp_search *s, uint32_t n_streams, uint8_t zero,
+/* An empty plan of @n_pipelines. HSP_ENOMEM. */
+enum hsp_status hsp_draft_make(struct hsp_search *s, uint32_t n_pipelines, uint8_t zero,
                                struct hsp_plan_draft *ret);
 /* Fills stage @g with @layers layers and the devices of @x as its next ranks. HSP_ENOMEM. */
 enum hsp_status hsp_draft_stage(struct hsp_search *s, struct hsp_plan_draft *d, struct hsp_stage *g,
-                                uint32_t layers, const struct hsp_super *x);
+                                uint32_t layers, const struct hsp_tp_group *x);
 
 /* The number of micro-batches of at most @size that @sequences make. */
 uint32_t hsp_parts(uint32_t sequences, uint32_t size);
 /* Largest micro-batch (a power of two up to the cap) whose activations fit every member of @x with
  * the whole model; 0: none, or a state folder has no room for it. */
-uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, uint32_t holders,
+uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_tp_group *x, uint32_t holders,
                        uint8_t zero, uint32_t held, struct hsp_share_dev *ret);
 /* Nodes among @n groups that hold each piece of a state without replicas, counted up to the copies;
  * @member: which groups, NULL: the first ones. 0: no memory. */
-uint32_t hsp_nodes_of(const struct hsp_search *s, const struct hsp_super *x, const uint32_t *member,
-                      uint32_t n);
+uint32_t hsp_nodes_of(const struct hsp_search *s, const struct hsp_tp_group *x,
+                      const uint32_t *member, uint32_t n);
 
 #endif

@@ -266,7 +266,7 @@ static double largest_share(const struct hsp_stage *g)
 
 void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                      const struct hsp_stage *g, uint32_t member, const struct hsp_device_desc *dev,
-                     uint32_t n_streams, uint8_t zero, uint32_t held, struct hsp_member *ret)
+                     uint32_t n_pipelines, uint8_t zero, uint32_t held, struct hsp_member *ret)
 {
     uint32_t groups = hsp_stage_groups(g);
     struct hsp_stage_work own = *r;
@@ -276,7 +276,7 @@ void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_stage_work 
     }
     uint32_t first, end;
     hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
-    hsp_member_price(in, &own, dev, inner, end - first, n_streams * groups, zero, held, ret);
+    hsp_member_price(in, &own, dev, inner, end - first, n_pipelines * groups, zero, held, ret);
 }
 
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,

@@ -10,9 +10,10 @@
  *   sequence      flops / GEMM rate (one for each class of shapes, proto/op/gemm_class.h)
  *                 + other bytes / memory rate
  *   micro-batch   instructions x op_us + products x gemm_us + accumulation bytes / memory rate
- *   stream        sum of stages + (micro-batches - 1) x slowest stage; interleaved and zero-bubble
+ *   pipeline        sum of stages + (micro-batches - 1) x slowest stage; interleaved and
+ *   zero-bubble
  *                 schedules are played through (timing.h)
- *   step          max over ranks (update + stream) + synchronisation + vote
+ *   step          max over ranks (update + pipeline) + synchronisation + vote
  *
  * Sums of gradients that travel in buckets begin beside the last backward of a rank that has no
  * other communication in it; their time there is no part of the synchronisation.
@@ -119,12 +120,12 @@ struct hsp_member {
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                       const struct hsp_device_desc *dev, double part, uint32_t members,
                       uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret);
-/* Prices member @member of stage @g of a plan of @n_streams pipelines. The share of its group
+/* Prices member @member of stage @g of a plan of @n_pipelines pipelines. The share of its group
  * applies to all work of sequences; its own part of the group applies to the work that tensor
  * parallelism cuts. */
 void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                      const struct hsp_stage *g, uint32_t member, const struct hsp_device_desc *dev,
-                     uint32_t n_streams, uint8_t zero, uint32_t held, struct hsp_member *ret);
+                     uint32_t n_pipelines, uint8_t zero, uint32_t held, struct hsp_member *ret);
 /* Counts the different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most);
@@ -151,8 +152,8 @@ double hsp_stage_tensor_us(const struct hsp_stage_work *r, const struct hsp_stag
 
 /* The work of one rank; a row of the plan's table. */
 struct hsp_rank_cost {
-    uint32_t device, stream, stage; /* device: number in the cluster */
-    uint32_t first_block, n_blocks; /* transformer blocks or hidden layers */
+    uint32_t device, pipeline, stage; /* device: number in the cluster */
+    uint32_t first_block, n_blocks;   /* transformer blocks or hidden layers */
     const char *block_ranges; /* of several chunks: "0-1,4"; NULL: the blocks from first_block on */
     uint8_t schedule;         /* enum hsp_schedule */
     uint32_t sequences, micro_batches;
@@ -175,15 +176,16 @@ struct hsp_rank_cost {
 
 struct hsp_cost {
     double step_us;
-    double stream_us; /* slowest rank's update + stream */
-    double idle_us;   /* of the rank that waits longest */
+    double pipeline_us; /* slowest rank's update + pipeline */
+    double idle_us;     /* of the rank that waits longest */
     double sync_us, vote_us, copy_us;
     double homes_us;       /* of a plan of a pool: state that is not where it would have it */
     double bound_us;       /* no plan on these devices is faster: all compute, no waiting */
     uint32_t nodes;        /* of the plan, counted up to the copies of the job */
     bool copied;           /* ranks keep copies for ranks of other nodes, which are no replicas */
     uint64_t bucket_bytes; /* of collectives that travel as one; 0: each by itself */
-    double keeper_bytes;   /* the bytes of a keeper of the whole state in its state folder */
+    /* the bytes of a replica holder of the whole state in its state folder */
+    double replica_holder_bytes;
     uint32_t n;
     struct hsp_rank_cost *rank; /* by rank */
 };

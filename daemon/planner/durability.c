@@ -42,21 +42,22 @@ void hsp_durability_text(const struct hsp_cost *c, const struct hsp_job_spec *jo
 {
     char since[96], due[192], spare[192] = "";
     const uint32_t copies = job->copies;
-    uint32_t nodes = c->nodes < copies ? c->nodes : copies, keepers = copies - nodes;
+    uint32_t nodes = c->nodes < copies ? c->nodes : copies, replica_holders = copies - nodes;
     since_checkpoint(job->ckpt_every_steps, since, sizeof(since));
     hsp_durability_again(job, !c->copied && nodes >= 2, due, sizeof(due));
-    if (keepers > 0) {
+    if (replica_holders > 0) {
         hsp_str_printf(spare, sizeof(spare),
                        "; %" PRIu32
-                       " more by keepers, %s in the state folder of each, on nodes that "
+                       " more by replica holders, %s in the state folder of each, on nodes that "
                        "may keep copies (hspmdctl node allow NODE --holder)",
-                       keepers, hsp_bytes_figure(c->keeper_bytes).text);
+                       replica_holders, hsp_bytes_figure(c->replica_holder_bytes).text);
     }
     if (nodes < 2) {
         hsp_str_printf(ret, HSP_DURABILITY_BYTES,
                        "copies %" PRIu32 "%s; the loss of a device costs %s, of a "
                        "node%s %s",
-                       copies, spare, due, keepers > 0 ? " without a keeper" : "", since);
+                       copies, spare, due, replica_holders > 0 ? " without a replica holder" : "",
+                       since);
         return;
     }
     hsp_str_printf(ret, HSP_DURABILITY_BYTES,

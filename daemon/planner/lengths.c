@@ -43,9 +43,9 @@ static enum hsp_status renumber(struct hsp_planned *p, struct hsp_arena *arena, 
         memory[p->device[r]] = plan->memory_bytes[r];
     }
     plan->memory_bytes = memory;
-    for (uint32_t s = 0; s < plan->n_streams; s++) {
-        for (uint32_t k = 0; k < plan->streams[s].n_stages; k++) {
-            struct hsp_stage *g = &plan->streams[s].stages[k];
+    for (uint32_t s = 0; s < plan->n_pipelines; s++) {
+        for (uint32_t k = 0; k < plan->pipelines[s].n_stages; k++) {
+            struct hsp_stage *g = &plan->pipelines[s].stages[k];
             for (uint32_t i = 0; i < g->n; i++) {
                 g->ranks[i] = p->device[g->ranks[i]];
             }

@@ -18,7 +18,7 @@ struct cell {
 struct pipe_ctx {
     struct hsp_search *s;
     uint32_t size, n_micro; /* sequences in a micro-batch, micro-batches */
-    uint32_t holders, held; /* streams; nodes that hold each piece of the state */
+    uint32_t holders, held; /* pipelines; nodes that hold each piece of the state */
     uint8_t zero;
     double mem[HSP_PIPE_MAX_KINDS], room[HSP_PIPE_MAX_KINDS];
     struct cell *cells; /* [kind][first][end - 1] */
@@ -35,7 +35,7 @@ static double stage_us(void *arg, uint32_t kind, uint32_t first, uint32_t end, u
     return fits ? x->us : -1;
 }
 
-static void fill_cell(const struct pipe_ctx *c, const struct hsp_super *x,
+static void fill_cell(const struct pipe_ctx *c, const struct hsp_tp_group *x,
                       const struct hsp_stage_work *r, struct cell *ret)
 {
     const struct hsp_search *s = c->s;
@@ -73,7 +73,7 @@ static bool about_room(double a, double b, double tol)
 }
 
 /* Whether @x may stand where @l does. */
-static bool of_kind(const struct hsp_super *x, const struct hsp_super *l, double tol)
+static bool of_kind(const struct hsp_tp_group *x, const struct hsp_tp_group *l, double tol)
 {
     return about(x->seq_us, l->seq_us, tol) && about(x->mem_bytes, l->mem_bytes, tol) &&
            about_room(x->room, l->room, tol) &&
@@ -82,9 +82,9 @@ static bool of_kind(const struct hsp_super *x, const struct hsp_super *l, double
 }
 
 /* Groups of about equal speed, memory and links are one kind; the tolerance doubles until the
- * pipeline's program has few enough states. kind_of[i]: of super i. */
-static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks, struct hsp_pipe *p,
-                       uint32_t *kind_of, uint32_t *leader)
+ * pipeline's program has few enough states. kind_of[i]: of tp_group i. */
+static void make_kinds(const struct hsp_tp_group *x, uint32_t n, uint32_t n_blocks,
+                       struct hsp_pipe *p, uint32_t *kind_of, uint32_t *leader)
 {
     for (double tol = HSP_ALIKE;; tol *= 2) {
         p->n_kinds = 0;
@@ -125,7 +125,7 @@ struct line {
 };
 
 /* Slowest member and smallest memory stand for a kind, so that every choice of members fits. */
-static enum hsp_status fill_table(struct pipe_ctx *ctx, const struct hsp_super *x,
+static enum hsp_status fill_table(struct pipe_ctx *ctx, const struct hsp_tp_group *x,
                                   const struct line *l, const uint32_t *kind_of, uint32_t n_kinds)
 {
     struct hsp_search *s = ctx->s;
@@ -138,7 +138,7 @@ static enum hsp_status fill_table(struct pipe_ctx *ctx, const struct hsp_super *
         uint32_t worst = UINT32_MAX;
         ctx->mem[k] = ctx->room[k] = (double)INFINITY;
         for (uint32_t i = 0; i < l->n; i++) {
-            const struct hsp_super *m = &x[l->member[i]];
+            const struct hsp_tp_group *m = &x[l->member[i]];
             if (kind_of[i] == k) {
                 worst = worst == UINT32_MAX || m->seq_us > x[l->member[worst]].seq_us ? i : worst;
                 ctx->mem[k] = fmin(ctx->mem[k], m->mem_bytes);
@@ -156,14 +156,14 @@ static enum hsp_status fill_table(struct pipe_ctx *ctx, const struct hsp_super *
     return HSP_OK;
 }
 
-static enum hsp_status solve_line(struct hsp_search *s, const struct hsp_super *x, struct line *l,
-                                  struct pipe_ctx *ctx)
+static enum hsp_status solve_line(struct hsp_search *s, const struct hsp_tp_group *x,
+                                  struct line *l, struct pipe_ctx *ctx)
 {
     struct hsp_pipe p = {
         .n_micro = l->n_micro, .max_stages = HSP_MAX_STAGES, .stage_us = stage_us, .ctx = ctx};
     uint32_t leader[HSP_PIPE_MAX_KINDS], taken[HSP_PIPE_MAX_KINDS] = {0};
     uint32_t *kind_of = hsp_arena_array(s->arena, l->n, sizeof(*kind_of));
-    struct hsp_super *mine = hsp_arena_array(s->arena, l->n, sizeof(*mine));
+    struct hsp_tp_group *mine = hsp_arena_array(s->arena, l->n, sizeof(*mine));
     l->stage_at = hsp_arena_array(s->arena, s->n_blocks, sizeof(*l->stage_at));
     if (kind_of == NULL || mine == NULL || l->stage_at == NULL) {
         return hsp_search_no_memory(s);
@@ -189,7 +189,7 @@ static enum hsp_status solve_line(struct hsp_search *s, const struct hsp_super *
     return st;
 }
 
-/* Groups in the order of the lines: @n_single of them are a stream each, the others are dealt to
+/* Groups in the order of the lines: @n_single of them are a pipeline each, the others are dealt to
  * @n_lines pipelines like a snake, fastest first, so that these are about equal. */
 struct pool {
     uint32_t n, n_single, n_lines;
@@ -217,7 +217,7 @@ static enum hsp_status deal(struct hsp_search *s, const struct pool *p, struct l
 }
 
 /* Sequences of each line in proportion to its speed, before any pipeline is known. */
-static uint32_t guess_sequences(const struct hsp_search *s, const struct hsp_super *x,
+static uint32_t guess_sequences(const struct hsp_search *s, const struct hsp_tp_group *x,
                                 const struct line *lines, uint32_t n, uint32_t at)
 {
     double all = 0, mine = 0;
@@ -232,7 +232,7 @@ static uint32_t guess_sequences(const struct hsp_search *s, const struct hsp_sup
     return guess >= 1 ? (uint32_t)guess : 1;
 }
 
-static enum hsp_status build_lines(struct hsp_search *s, const struct hsp_super *x,
+static enum hsp_status build_lines(struct hsp_search *s, const struct hsp_tp_group *x,
                                    const struct line *lines, uint32_t n, uint32_t size,
                                    uint8_t zero, struct hsp_plan_draft *d)
 {
@@ -253,7 +253,7 @@ static enum hsp_status build_lines(struct hsp_search *s, const struct hsp_super 
     }
     st = hsp_shares_minmax(n, dev, s->global_batch, share, &us, s->err);
     for (uint32_t i = 0; i < n && st == HSP_OK; i++) {
-        struct hsp_stream *t = &d->plan->streams[i];
+        struct hsp_pipeline *t = &d->plan->pipelines[i];
         t->sequences = share[i];
         t->micro_batches = hsp_parts(share[i], size);
         t->n_stages = lines[i].r.n_stages;
@@ -268,13 +268,13 @@ static enum hsp_status build_lines(struct hsp_search *s, const struct hsp_super 
 }
 
 /* Lines of equal members get equal pipelines; @to takes that of @from. */
-static bool alike(const struct hsp_super *x, const struct line *from, struct line *to)
+static bool alike(const struct hsp_tp_group *x, const struct line *from, struct line *to)
 {
     if (from->n != to->n || from->n_micro != to->n_micro) {
         return false;
     }
     for (uint32_t i = 0; i < to->n; i++) {
-        const struct hsp_super *a = &x[from->member[i]], *b = &x[to->member[i]];
+        const struct hsp_tp_group *a = &x[from->member[i]], *b = &x[to->member[i]];
         if (a->n != b->n || memcmp(a->shares, b->shares, a->n * sizeof(*a->shares)) != 0 ||
             fabs(a->seq_us - b->seq_us) > 1e-9 * a->seq_us ||
             fabs(a->mem_bytes - b->mem_bytes) > 0 || !about_room(a->room, b->room, 0) ||
@@ -290,7 +290,7 @@ static bool alike(const struct hsp_super *x, const struct line *from, struct lin
     return true;
 }
 
-static enum hsp_status try_lines(struct hsp_search *s, const struct hsp_super *x,
+static enum hsp_status try_lines(struct hsp_search *s, const struct hsp_tp_group *x,
                                  const struct pool *p, uint32_t size, uint8_t zero)
 {
     struct hsp_plan_draft d;
@@ -309,14 +309,14 @@ static enum hsp_status try_lines(struct hsp_search *s, const struct hsp_super *x
     if (st == HSP_OK && deepest > 1) {
         st = build_lines(s, x, lines, n, size, zero, &d);
     }
-    if (st != HSP_OK || deepest < 2) { /* single stages are try_streams' matter */
+    if (st != HSP_OK || deepest < 2) { /* single stages are try_replicas' matter */
         return st == HSP_EINFEASIBLE || st == HSP_ELIMIT ? HSP_OK : st;
     }
-    const char *in = n > 1 ? hsp_arena_printf(s->arena, " in %u streams", n) : "";
-    const char *what = hsp_arena_printf(
-        s->arena, "pipeline%s of up to %u stages%s%s%s", n > 1 ? "s" : "", deepest, in,
-        p->degree > 1 ? ", tensor groups" : "", zero > 0 ? ", optimizer state cut (ZeRO-1)" : "");
-    if (in == NULL || what == NULL) {
+    const char *many = n > 1 ? hsp_arena_printf(s->arena, "%u pipelines", n) : "pipeline";
+    const char *what = hsp_arena_printf(s->arena, "%s of up to %u stages%s%s", many, deepest,
+                                        p->degree > 1 ? ", tensor groups" : "",
+                                        zero > 0 ? ", optimizer state cut (ZeRO-1)" : "");
+    if (many == NULL || what == NULL) {
         return hsp_search_no_memory(s);
     }
     enum hsp_structure kind = p->degree > 1 || n > 1 ? HSP_STRUCT_MIXED : HSP_STRUCT_PIPE;
@@ -324,11 +324,11 @@ static enum hsp_status try_lines(struct hsp_search *s, const struct hsp_super *x
 }
 
 /* All micro-batch sizes, with and without ZeRO-1. */
-static enum hsp_status try_pool(struct hsp_search *s, const struct hsp_super *x,
+static enum hsp_status try_pool(struct hsp_search *s, const struct hsp_tp_group *x,
                                 const struct pool *p)
 {
     uint32_t n = p->n_single + p->n_lines;
-    if (n > s->global_batch || n > HSP_MAX_STREAMS) {
+    if (n > s->global_batch || n > HSP_MAX_PIPELINES) {
         return HSP_OK;
     }
     for (uint32_t size = s->micro_cap; size >= 1; size /= 2) {
@@ -347,8 +347,8 @@ static enum hsp_status try_pool(struct hsp_search *s, const struct hsp_super *x,
     return HSP_OK;
 }
 
-/* Groups that hold the whole model first, each a stream of its own; the others in pipelines. */
-static uint32_t singles_first(const struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+/* Groups that hold the whole model first, each a pipeline of its own; the others in pipelines. */
+static uint32_t singles_first(const struct hsp_search *s, const struct hsp_tp_group *x, uint32_t n,
                               uint32_t *member)
 {
     uint32_t n_single = 0, at = 0;
@@ -384,8 +384,8 @@ static bool any_fits(const struct hsp_search *s)
 
 /* A pipeline within one node, for each node: its copies are kept elsewhere, so it may fit where one
  * over several nodes does not. */
-static enum hsp_status try_node_lines(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
-                                      struct pool *p)
+static enum hsp_status try_node_lines(struct hsp_search *s, const struct hsp_tp_group *x,
+                                      uint32_t n, struct pool *p)
 {
     const struct hsp_device_desc *dev = s->in.cluster->dev;
     enum hsp_status st = HSP_OK;
@@ -407,7 +407,7 @@ static enum hsp_status try_node_lines(struct hsp_search *s, const struct hsp_sup
     return st;
 }
 
-enum hsp_status hsp_try_lines(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+enum hsp_status hsp_try_lines(struct hsp_search *s, const struct hsp_tp_group *x, uint32_t n,
                               uint32_t degree)
 {
     struct pool p = {.n = n, .degree = degree};

@@ -9,7 +9,7 @@
 #include "daemon/planner/candidates.h"
 
 /* Offers all pipelines over @n groups of @degree. HSP_ENOMEM, HSP_ECANCELED. */
-enum hsp_status hsp_try_lines(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+enum hsp_status hsp_try_lines(struct hsp_search *s, const struct hsp_tp_group *x, uint32_t n,
                               uint32_t degree);
 
 #endif

@@ -18,8 +18,8 @@ daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/rings.c daemon/planner/rings.h \
   daemon/planner/search.c daemon/planner/search.h \
   daemon/planner/shares.c daemon/planner/shares.h \
-  daemon/planner/streams.c daemon/planner/streams.h \
-  daemon/planner/supers.c daemon/planner/supers.h \
+  daemon/planner/replicas.c daemon/planner/replicas.h \
+  daemon/planner/tp_groups.c daemon/planner/tp_groups.h \
   daemon/planner/timing.c daemon/planner/timing.h \
   daemon/planner/work.c daemon/planner/work.h
 

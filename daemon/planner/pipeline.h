@@ -1,9 +1,9 @@
 /* Finds uneven pipelines: the device kind that runs each range of blocks, in order.
  *
- * Role:        one stream of the planner, when the model does not fit one device or a pipeline is
- *              faster.
+ * Role:        makes one pipeline for the planner, when the model does not fit one device or a
+ *              pipeline is faster.
  * Purity:      pure.
- * Method:      exact dynamic program. The time of a stream of m micro-batches is
+ * Method:      exact dynamic program. The time of a pipeline of m micro-batches is
  *              sum of stages + (m - 1) * slowest stage. Built from the last stage to the first, so
  *              that the number of stages behind one, and with it the micro-batches in flight there
  *              and its memory, is known; a state is (first block, devices used of each kind) and

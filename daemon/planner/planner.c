@@ -220,7 +220,7 @@ static enum hsp_status set_up(const struct hsp_graph *g, const struct hsp_train_
         .arena = arena,
         .err = err,
     };
-    /* a stream has at most HSP_MAX_MICRO micro-batches */
+    /* a pipeline has at most HSP_MAX_MICRO micro-batches */
     while ((uint64_t)ret->search.micro_cap * HSP_MAX_MICRO < t->data.global_batch) {
         ret->search.micro_cap *= 2;
     }
@@ -437,9 +437,9 @@ static enum hsp_status find_homes(const struct hsp_graph *g, const struct hsp_pl
 /* Shows as the part of each rank the share that the plan file states. */
 static void show_parts(const struct hsp_plan *p, struct hsp_cost *c)
 {
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        for (uint32_t j = 0; j < p->streams[i].n_stages; j++) {
-            const struct hsp_stage *t = &p->streams[i].stages[j];
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        for (uint32_t j = 0; j < p->pipelines[i].n_stages; j++) {
+            const struct hsp_stage *t = &p->pipelines[i].stages[j];
             for (uint32_t k = 0; k < t->n; k++) {
                 c->rank[t->ranks[k]].part = hsp_stage_part(t, k);
             }

@@ -5,7 +5,7 @@
  *              byte. Ties go to the structure named first in candidates.h.
  * Ownership:   the result lives in the arena given.
  * Bounds:      a bounded list of structures is tried: data parallel over the fastest k devices,
- *              tensor groups inside nodes, pipelines, and pipelines of groups in several streams.
+ *              tensor groups inside nodes, one pipeline, and several pipelines of groups.
  */
 #ifndef HSP_PLANNER_H
 #define HSP_PLANNER_H
@@ -24,7 +24,7 @@ struct hsp_plan_options {
     uint32_t max_devices;    /* 0: no bound */
     uint32_t copies;         /* recovery.copies of the job, <= HSP_COPIES_MAX; 0: 1 */
     struct hsp_due_rule due; /* recovery of the job; zeroed: each version */
-    bool no_zero;            /* never cut master and optimizer state over the streams */
+    bool no_zero;            /* never cut master and optimizer state over the pipelines */
     uint32_t micro_cap;      /* 0: HSP_MICRO_CAP */
     /* Of a pool's plan for the longest sequences: rank r is on device r. NULL: state is where the
      * plan has it. */

@@ -19,8 +19,9 @@ struct pricing {
     uint64_t bucket;          /* bytes (bucket.h) */
     uint32_t *group;          /* [n_ranks] scratch of link_of */
     struct hsp_cost *cost;
-    uint32_t held;    /* nodes of the plan that hold each piece of the state; keepers count apart */
-    double *cycle_us; /* by rank: update + its stream */
+    /* nodes of the plan that hold each piece of the state; replica holders count apart */
+    uint32_t held;
+    double *cycle_us; /* by rank: update + its pipeline */
 };
 
 static const struct hsp_device_desc *dev_of(const struct pricing *p, uint32_t rank)
@@ -57,7 +58,7 @@ static bool cluster_has_nodes(const struct hsp_cluster_desc *c)
 }
 
 /* Groups that cut activations have all parameters each. */
-static bool all_grouped(const struct hsp_stream *s)
+static bool all_grouped(const struct hsp_pipeline *s)
 {
     uint32_t g = 0;
     while (g < s->n_stages && hsp_stage_groups(&s->stages[g]) > 1) {
@@ -66,10 +67,10 @@ static bool all_grouped(const struct hsp_stream *s)
     return g == s->n_stages;
 }
 
-/* Streams, or groups of all stages, on other nodes hold replicas of the whole state at zero 0. */
+/* Pipelines, or groups of all stages, on other nodes hold replicas of the whole state at zero 0. */
 static bool needs_copies(const struct pricing *p)
 {
-    bool several = p->plan->n_streams > 1 || all_grouped(&p->plan->streams[0]);
+    bool several = p->plan->n_pipelines > 1 || all_grouped(&p->plan->pipelines[0]);
     bool replicated = p->plan->zero == 0 && several && !one_node(p);
     return !replicated && cluster_has_nodes(p->in->cluster);
 }
@@ -98,15 +99,15 @@ static double sync_us(const struct pricing *p, const struct hsp_stage_work *r, d
 }
 
 /* With zero 3 parameters are gathered twice in each micro-batch and gradients reduced once; a rank
- * serves the micro-batches of other streams, too. */
-static double cut_sync_us(const struct pricing *p, const struct hsp_stream *s, double once)
+ * serves the micro-batches of other pipelines, too. */
+static double cut_sync_us(const struct pricing *p, const struct hsp_pipeline *s, double once)
 {
     double all = 0;
-    for (uint32_t i = 0; i < p->plan->n_streams; i++) {
-        all += p->plan->streams[i].micro_batches;
+    for (uint32_t i = 0; i < p->plan->n_pipelines; i++) {
+        all += p->plan->pipelines[i].micro_batches;
     }
     double ways = (1 + 2 * used_part(p)) / (1 + used_part(p));
-    return ways * once * fmax(s->micro_batches, all / p->plan->n_streams);
+    return ways * once * fmax(s->micro_batches, all / p->plan->n_pipelines);
 }
 
 /* A bucket is packed beside the largest parameter, which may be its last. */
@@ -142,16 +143,16 @@ static void price_chunk(const struct pricing *p, const struct hsp_stage_work *ra
                         struct hsp_rank_cost *rc, uint32_t rank, struct rank_sum *sum)
 {
     struct hsp_member m;
-    const struct hsp_stream *s = &p->plan->streams[rc->stream];
+    const struct hsp_pipeline *s = &p->plan->pipelines[rc->pipeline];
     const struct hsp_stage *g = &s->stages[rc->stage];
-    uint32_t holders = p->plan->n_streams * hsp_stage_groups(g);
+    uint32_t holders = p->plan->n_pipelines * hsp_stage_groups(g);
     uint32_t flight = hsp_order_alive(s, rc->stage, chunk), member = member_of(g, rank);
     double inner;
     uint32_t first, end;
     (void)hsp_stage_shares(g, member, &inner); /* the group's own counts in the range */
     hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);
     double comm = hsp_comm_bytes(range, dev_of(p, rank), inner, end - first, holders);
-    hsp_stage_price(p->in, range, g, member, dev_of(p, rank), p->plan->n_streams, p->plan->zero,
+    hsp_stage_price(p->in, range, g, member, dev_of(p, rank), p->plan->n_pipelines, p->plan->zero,
                     p->held, &m);
     rc->compute_us += s->sequences * m.seq_us + s->micro_batches * m.micro_us;
     rc->update_us += m.update_us;
@@ -192,7 +193,7 @@ static double shares_of(const struct hsp_stage *o)
 /* Messages with one sequence's activations that a member of stage @gi has in one piece, as a part
  * of the whole: each member of the stage @other gets its group's share, and those of one group send
  * it together. */
-static double spread_of(const struct hsp_stream *s, uint32_t gi, uint32_t member, uint32_t other)
+static double spread_of(const struct hsp_pipeline *s, uint32_t gi, uint32_t member, uint32_t other)
 {
     const struct hsp_stage *g = &s->stages[gi];
     double inner, share = hsp_stage_shares(g, member, &inner);
@@ -208,8 +209,8 @@ static double message_bytes(const struct pricing *p, const struct hsp_stage_work
                             const struct hsp_rank_cost *rc, uint32_t member, double micro,
                             double *ret_packed)
 {
-    const struct hsp_stream *s = &p->plan->streams[rc->stream];
-    uint32_t last = s->n_stages - 1, chunks = hsp_stream_chunks(s), gi = rc->stage;
+    const struct hsp_pipeline *s = &p->plan->pipelines[rc->pipeline];
+    uint32_t last = s->n_stages - 1, chunks = hsp_pipeline_chunks(s), gi = rc->stage;
     bool turns = chunks > 1; /* the output of the last stage goes to the first one again */
     double next = 0, back = 0, sums = 0, inner;
     double share = hsp_stage_shares(&s->stages[gi], member, &inner);
@@ -233,9 +234,9 @@ static double message_bytes(const struct pricing *p, const struct hsp_stage_work
  * with. */
 static double pipe_bytes(const struct pricing *p, const struct hsp_rank_cost *rc, uint32_t rank)
 {
-    const struct hsp_stream *s = &p->plan->streams[rc->stream];
+    const struct hsp_pipeline *s = &p->plan->pipelines[rc->pipeline];
     double each = (double)dev_of(p, rank)->communicator_bytes * HSP_PAIR_PART, ways = 0;
-    bool turns = hsp_stream_chunks(s) > 1;
+    bool turns = hsp_pipeline_chunks(s) > 1;
     uint32_t n = s->n_stages, at = rc->stage;
     for (uint32_t side = 0; side < 2 && n > 1; side++) {
         uint32_t other = (at + (side == 0 ? 1 : n - 1)) % n;
@@ -294,13 +295,13 @@ static bool sums_early(const struct pricing *p)
 static double hidden_us(const struct pricing *p, const struct hsp_stage_work *range,
                         const struct hsp_rank_cost *rc)
 {
-    const struct hsp_stream *s = &p->plan->streams[rc->stream];
+    const struct hsp_pipeline *s = &p->plan->pipelines[rc->pipeline];
     const struct hsp_stage *g = &s->stages[rc->stage];
     double n = 0, ways = p->plan->zero == HSP_ZERO_NONE ? 1 : 1 + used_part(p);
     if (!sums_early(p) || s->n_stages > 1 || g->n > hsp_stage_groups(g)) {
         return 0;
     }
-    for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
+    for (uint32_t c = 0; c < hsp_pipeline_chunks(s); c++) {
         n += range[c].n_params;
     }
     double buckets = hsp_bucket_count(p->bucket, n, rc->used_bytes);
@@ -313,13 +314,13 @@ static double hidden_us(const struct pricing *p, const struct hsp_stage_work *ra
 static void price_rank(const struct pricing *p, const struct hsp_stage_work *range, uint32_t rank,
                        struct hsp_rank_cost *rc)
 {
-    const struct hsp_stream *s = &p->plan->streams[rc->stream];
+    const struct hsp_pipeline *s = &p->plan->pipelines[rc->pipeline];
     const struct hsp_stage *g = &s->stages[rc->stage];
     struct rank_sum x = {0};
     double micro = (s->sequences + s->micro_batches - 1) / s->micro_batches;
     double kinds = kinds_of(p->in);
     double states = kinds * hsp_state_versions(dev_of(p, rank), p->held);
-    for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
+    for (uint32_t c = 0; c < hsp_pipeline_chunks(s); c++) {
         price_chunk(p, &range[c], c, rc, rank, &x);
     }
     rc->sync_us -= hidden_us(p, range, rc);
@@ -346,11 +347,11 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
 }
 
-void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, char ret[HSP_RANGES_BYTES])
+void hsp_block_ranges(const struct hsp_pipeline *s, uint32_t stage, char ret[HSP_RANGES_BYTES])
 {
     size_t at = 0;
     ret[0] = '\0';
-    for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
+    for (uint32_t c = 0; c < hsp_pipeline_chunks(s); c++) {
         uint32_t n = hsp_chunk_layers(&s->stages[stage], c);
         uint32_t first = hsp_chunk_first_block(s, stage, c);
         const char *comma = at > 0 ? "," : "";
@@ -367,12 +368,12 @@ void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, char ret[HSP_R
 }
 
 /* Of a stage of several chunks, in @arena. */
-static enum hsp_status list_blocks(const struct hsp_stream *s, uint32_t stage,
+static enum hsp_status list_blocks(const struct hsp_pipeline *s, uint32_t stage,
                                    struct hsp_arena *arena, const char **ret, struct hsp_err *err)
 {
     char text[HSP_RANGES_BYTES];
     *ret = NULL;
-    if (hsp_stream_chunks(s) == 1) {
+    if (hsp_pipeline_chunks(s) == 1) {
         return HSP_OK;
     }
     hsp_block_ranges(s, stage, text);
@@ -383,14 +384,14 @@ static enum hsp_status list_blocks(const struct hsp_stream *s, uint32_t stage,
 static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi,
                                      const char *block_ranges)
 {
-    const struct hsp_stream *s = &p->plan->streams[si];
+    const struct hsp_pipeline *s = &p->plan->pipelines[si];
     const struct hsp_stage *g = &s->stages[gi];
     struct hsp_link_cost link = link_of(p, g->n, g->ranks);
     struct hsp_stage_work range[HSP_MAX_CHUNKS];
     struct stage_time t = {0};
     double tensor = 0, leaving = 0, m = s->micro_batches;
     struct hsp_work work = *p->in->work;
-    uint32_t first, end, chunks = hsp_stream_chunks(s);
+    uint32_t first, end, chunks = hsp_pipeline_chunks(s);
     work.recompute = g->saved == HSP_SAVED_RECOMPUTE;
     work.offload = g->saved == HSP_SAVED_OFFLOAD;
     for (uint32_t c = 0; c < chunks; c++) {
@@ -406,7 +407,7 @@ static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi
     }
     for (uint32_t i = 0; i < g->n; i++) {
         struct hsp_rank_cost *rc = &p->cost->rank[g->ranks[i]];
-        *rc = (struct hsp_rank_cost){.stream = si,
+        *rc = (struct hsp_rank_cost){.pipeline = si,
                                      .stage = gi,
                                      .first_block = hsp_chunk_first_block(s, gi, 0),
                                      .n_blocks = g->layers,
@@ -424,10 +425,10 @@ static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi
 
 /* 1F1B and GPipe: fill with all stages and hops once, then the slowest stage or hop for every
  * further micro-batch. */
-static enum hsp_status price_stream(struct pricing *p, uint32_t si, struct hsp_arena *arena,
-                                    struct hsp_err *err)
+static enum hsp_status price_pipeline(struct pricing *p, uint32_t si, struct hsp_arena *arena,
+                                      struct hsp_err *err)
 {
-    const struct hsp_stream *s = &p->plan->streams[si];
+    const struct hsp_pipeline *s = &p->plan->pipelines[si];
     double m = s->micro_batches, fill = 0, slow = 0;
     for (uint32_t gi = 0; gi < s->n_stages; gi++) {
         const char *blocks = NULL;
@@ -443,7 +444,8 @@ static enum hsp_status price_stream(struct pricing *p, uint32_t si, struct hsp_a
     if (s->schedule == HSP_SCHED_INTERLEAVED || s->schedule == HSP_SCHED_ZERO_BUBBLE) {
         struct hsp_timeline line;
         struct hsp_arena_position mark = hsp_arena_mark(arena);
-        enum hsp_status st = hsp_stream_timeline(p->in, p->plan, si, p->device, arena, &line, err);
+        enum hsp_status st =
+            hsp_pipeline_timeline(p->in, p->plan, si, p->device, arena, &line, err);
         if (st != HSP_OK) {
             return st;
         }
@@ -529,13 +531,13 @@ static void finish(struct pricing *p)
     double least = (double)INFINITY;
     for (uint32_t r = 0; r < c->n; r++) {
         double busy = c->rank[r].compute_us + c->rank[r].tensor_us + c->rank[r].update_us;
-        c->stream_us = fmax(c->stream_us, p->cycle_us[r]);
+        c->pipeline_us = fmax(c->pipeline_us, p->cycle_us[r]);
         c->sync_us = fmax(c->sync_us, c->rank[r].sync_us);
         least = fmin(least, busy);
     }
     c->vote_us = c->n > 1 ? p->all.latency_us * (1 + log2(c->n)) : 0;
     c->homes_us = homes_us(p);
-    c->step_us = c->stream_us + c->sync_us + c->vote_us + c->homes_us;
+    c->step_us = c->pipeline_us + c->sync_us + c->vote_us + c->homes_us;
     c->copy_us = copy_us(p, c->step_us);
     c->step_us += c->copy_us;
     c->idle_us = c->step_us - least;
@@ -546,7 +548,7 @@ static void finish(struct pricing *p)
     for (uint32_t i = 0; i < p->in->work->n_params; i++) {
         all += p->in->work->param[i].bytes;
     }
-    c->keeper_bytes = hsp_sealed_bytes(kinds_of(p->in), all, 1);
+    c->replica_holder_bytes = hsp_sealed_bytes(kinds_of(p->in), all, 1);
 }
 
 /* Adds up the bytes of the ranks of a node in its state folder. */
@@ -575,8 +577,8 @@ static enum hsp_status price_all(struct pricing *p, struct hsp_arena *arena, str
     *p->cost = (struct hsp_cost){.n = p->cost->n, .rank = p->cost->rank, .bucket_bytes = p->bucket};
     memset(p->cost->rank, 0, p->cost->n * sizeof(*p->cost->rank));
     memset(p->cycle_us, 0, p->cost->n * sizeof(*p->cycle_us));
-    for (uint32_t s = 0; st == HSP_OK && s < p->plan->n_streams; s++) {
-        st = price_stream(p, s, arena, err);
+    for (uint32_t s = 0; st == HSP_OK && s < p->plan->n_pipelines; s++) {
+        st = price_pipeline(p, s, arena, err);
     }
     if (st != HSP_OK) {
         return st;

@@ -6,7 +6,7 @@
 #include "daemon/planner/cost.h"
 
 /* Writes the blocks of each chunk of a stage that has blocks: "0-1,4". */
-void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, char ret[HSP_RANGES_BYTES]);
+void hsp_block_ranges(const struct hsp_pipeline *s, uint32_t stage, char ret[HSP_RANGES_BYTES]);
 /* Prices @plan, whose rank r runs on device[r] of the cluster. The plan has passed hsp_plan_check.
  * The result lives in @arena. HSP_ENOMEM. */
 enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *plan,

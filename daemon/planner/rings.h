@@ -11,6 +11,6 @@
 /* Adds to the search the plans whose pipelines have 2, 4, 8, ... devices each, up to all of the @n
  * devices @x or HSP_RING_MAX. Each element of @x is a tensor-parallel group of one device.
  * HSP_ENOMEM, HSP_ECANCELED. */
-enum hsp_status hsp_try_rings(struct hsp_search *s, const struct hsp_super *x, uint32_t n);
+enum hsp_status hsp_try_rings(struct hsp_search *s, const struct hsp_tp_group *x, uint32_t n);
 
 #endif

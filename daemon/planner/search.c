@@ -4,8 +4,8 @@
 
 #include "daemon/planner/lines.h"
 #include "daemon/planner/rings.h"
-#include "daemon/planner/streams.h"
-#include "daemon/planner/supers.h"
+#include "daemon/planner/replicas.h"
+#include "daemon/planner/tp_groups.h"
 
 #define MAX_LINK_CLASSES 4 /* the search is done for each */
 
@@ -25,10 +25,10 @@ static enum hsp_status make_ranges(struct hsp_search *s)
     return HSP_OK;
 }
 
-static enum hsp_status try_groups(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
+static enum hsp_status try_groups(struct hsp_search *s, const struct hsp_tp_group *x, uint32_t n,
                                   uint32_t degree)
 {
-    enum hsp_status st = hsp_try_streams(s, x, n, degree);
+    enum hsp_status st = hsp_try_replicas(s, x, n, degree);
     if (st == HSP_OK && degree == 1) {
         st = hsp_try_rings(s, x, n);
     }
@@ -37,7 +37,8 @@ static enum hsp_status try_groups(struct hsp_search *s, const struct hsp_super *
 
 /* Classes of links out of nodes, slowest first, each bound faster than the one before by more than
  * the tolerance, which doubles until there are few. */
-static uint32_t link_classes(const struct hsp_super *x, uint32_t n, double bound[MAX_LINK_CLASSES])
+static uint32_t link_classes(const struct hsp_tp_group *x, uint32_t n,
+                             double bound[MAX_LINK_CLASSES])
 {
     for (double tol = HSP_ALIKE;; tol *= 2) {
         uint32_t count = 0;
@@ -62,7 +63,7 @@ static uint32_t link_classes(const struct hsp_super *x, uint32_t n, double bound
 
 /* All groups, then without those behind the slowest links: one of them makes the gradients of all
  * late, however fast it computes. */
-static enum hsp_status try_by_links(struct hsp_search *s, struct hsp_super *x, uint32_t n,
+static enum hsp_status try_by_links(struct hsp_search *s, struct hsp_tp_group *x, uint32_t n,
                                     uint32_t degree)
 {
     double bound[MAX_LINK_CLASSES];
@@ -90,12 +91,12 @@ enum hsp_status hsp_search_run(struct hsp_search *s)
     }
     int64_t units = s->in.work->tp_units;
     for (uint32_t degree = 1; degree == 1 || (int64_t)degree <= units; degree *= 2) {
-        struct hsp_super *x = NULL;
+        struct hsp_tp_group *x = NULL;
         uint32_t n = 0;
         if (degree > s->in.cluster->n) {
             break;
         }
-        enum hsp_status st = hsp_supers_make(s, degree, &x, &n);
+        enum hsp_status st = hsp_tp_groups_make(s, degree, &x, &n);
         if (st == HSP_OK && n > 0) {
             st = try_by_links(s, x, n, degree);
         }

@@ -1,7 +1,7 @@
 /* Enumerates the structures of plans, so that the planner can choose among the best plan of each.
  *
  * For each size of tensor group (1, 2, 4, ... devices) and for each class of links out of nodes,
- * the search tries streams, rings and pipelines.
+ * the search tries replicas, rings and pipelines.
  *
  * Purity: pure. Everything lives in the planning run's arena. */
 #ifndef HSP_SEARCH_H

@@ -68,7 +68,7 @@ enum hsp_status hsp_shares_minmax(uint32_t n, const struct hsp_share_dev *dev, u
     }
     if (least > total || most < total) {
         return hsp_err_set(err, HSP_EINFEASIBLE, 0,
-                           "%u sequences over %u streams that take %llu to %llu", total, n,
+                           "%u sequences over %u pipelines that take %llu to %llu", total, n,
                            (unsigned long long)least, (unsigned long long)most);
     }
     uint64_t given = start(n, dev, total, ret);

@@ -1,6 +1,6 @@
 /* Chooses uneven shares: the number of sequences of each device, and its part of a tensor.
  *
- * Role:        used by the planner for streams (whole sequences, exact) and for tensor groups
+ * Role:        used by the planner for pipelines (whole sequences, exact) and for tensor groups
  *              (fractions over several segments with memory caps, by linear program).
  * Purity:      pure; hsp_shares_segments calls daemon/lp (deterministic).
  * Units:       microseconds. */

@@ -19,7 +19,7 @@ struct chunk {
 
 struct timing {
     const struct hsp_price_in *in;
-    const struct hsp_stream *s;
+    const struct hsp_pipeline *s;
     const uint32_t *device;
     struct chunk *chunk; /* [chunk * n_stages + stage] */
 };
@@ -44,7 +44,7 @@ static void price_chunk(const struct timing *x, const struct hsp_plan *plan, uin
     for (uint32_t i = 0; i < g->n; i++) {
         struct hsp_member m;
         hsp_stage_price(x->in, &range, g, i, &x->in->cluster->dev[x->device[g->ranks[i]]],
-                        plan->n_streams, plan->zero, 1, &m);
+                        plan->n_pipelines, plan->zero, 1, &m);
         ret->compute.each = fmax(ret->compute.each, m.seq_us);
         ret->compute.once = fmax(ret->compute.once, m.micro_us);
     }
@@ -72,7 +72,7 @@ static double part_of(uint8_t kind, bool recompute, bool reduce, bool first)
     return 0;
 }
 
-static double unit_us(const void *ctx, uint32_t stage, const struct hsp_unit *u)
+static double pass_us(const void *ctx, uint32_t stage, const struct hsp_pass *u)
 {
     const struct timing *x = ctx;
     const struct chunk *c = &x->chunk[u->chunk * x->s->n_stages + stage];
@@ -83,7 +83,7 @@ static double unit_us(const void *ctx, uint32_t stage, const struct hsp_unit *u)
 }
 
 /* Backward carries the gradients of forward's messages. */
-static double hop_us(const void *ctx, uint32_t from, uint32_t to, const struct hsp_unit *u)
+static double hop_us(const void *ctx, uint32_t from, uint32_t to, const struct hsp_pass *u)
 {
     const struct timing *x = ctx;
     double n = hsp_micro_size(x->s->sequences, x->s->micro_batches, u->micro);
@@ -95,18 +95,18 @@ static double hop_us(const void *ctx, uint32_t from, uint32_t to, const struct h
     return link.latency_us + n * x->chunk[place].leaving * link.us_per_byte;
 }
 
-enum hsp_status hsp_stream_timeline(const struct hsp_price_in *in, const struct hsp_plan *plan,
-                                    uint32_t stream, const uint32_t *device,
-                                    struct hsp_arena *arena, struct hsp_timeline *ret,
-                                    struct hsp_err *err)
+enum hsp_status hsp_pipeline_timeline(const struct hsp_price_in *in, const struct hsp_plan *plan,
+                                      uint32_t pipeline, const uint32_t *device,
+                                      struct hsp_arena *arena, struct hsp_timeline *ret,
+                                      struct hsp_err *err)
 {
-    struct timing x = {.in = in, .s = &plan->streams[stream], .device = device};
-    struct hsp_unit_costs costs = {.ctx = &x, .unit_us = unit_us, .hop_us = hop_us};
-    uint32_t chunks = hsp_stream_chunks(x.s), *member;
+    struct timing x = {.in = in, .s = &plan->pipelines[pipeline], .device = device};
+    struct hsp_pass_costs costs = {.ctx = &x, .pass_us = pass_us, .hop_us = hop_us};
+    uint32_t chunks = hsp_pipeline_chunks(x.s), *member;
     x.chunk = hsp_arena_array(arena, (size_t)chunks * x.s->n_stages, sizeof *x.chunk);
     member = hsp_arena_array(arena, plan->n_ranks, sizeof *member);
     if (x.chunk == NULL || member == NULL) {
-        return hsp_err_nomem(err, "times of a stream of %u stages", x.s->n_stages);
+        return hsp_err_nomem(err, "times of a pipeline of %u stages", x.s->n_stages);
     }
     for (uint32_t i = 0; i < x.s->n_stages; i++) {
         const struct hsp_stage *g = &x.s->stages[i];

@@ -1,4 +1,4 @@
-/* Predicts the times at which the stages of a stream work, by the cost model.
+/* Predicts the times at which the stages of a pipeline work, by the cost model.
  *
  * Model:  a chunk's compute and all-reduces are those of cost.h, as slow as its slowest member.
  *         Forward is a third of the compute, backward two thirds, one for the gradients of inputs
@@ -13,11 +13,11 @@
 #include "daemon/planner/cost.h"
 #include "daemon/spmd/schedule/timeline.h"
 
-/* The timeline of stream @stream of @plan, whose rank r runs on device[r] of the cluster. The plan
- * has passed hsp_plan_check. Lives in @arena. HSP_ENOMEM. */
-enum hsp_status hsp_stream_timeline(const struct hsp_price_in *in, const struct hsp_plan *plan,
-                                    uint32_t stream, const uint32_t *device,
-                                    struct hsp_arena *arena, struct hsp_timeline *ret,
-                                    struct hsp_err *err);
+/* The timeline of pipeline @pipeline of @plan, whose rank r runs on device[r] of the cluster. The
+ * plan has passed hsp_plan_check. Lives in @arena. HSP_ENOMEM. */
+enum hsp_status hsp_pipeline_timeline(const struct hsp_price_in *in, const struct hsp_plan *plan,
+                                      uint32_t pipeline, const uint32_t *device,
+                                      struct hsp_arena *arena, struct hsp_timeline *ret,
+                                      struct hsp_err *err);
 
 #endif

@@ -75,7 +75,7 @@ static void io_sched(struct hsp_pio *io, struct hsp_sched *s, bool parts)
 
 static void io_hyper(struct hsp_pio *io, struct hsp_binding *b)
 {
-    struct hsp_stream_bind *s = &b->stream;
+    struct hsp_pipeline_bind *s = &b->pipeline;
     uint32_t *const counts[] = {&s->first_seq,  &s->n_seq,        &s->n_micro, &s->eval_first,
                                 &s->eval_n_seq, &s->eval_n_micro, &s->n_stages};
     for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {

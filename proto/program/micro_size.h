@@ -1,5 +1,5 @@
-/* Divides the sequences of a stream into micro-batches as evenly as possible. Planner, compiler and
- * step sheets use the same rule.
+/* Divides the sequences of a pipeline into micro-batches as evenly as possible. Planner, compiler
+ * and step sheets use the same rule.
  *
  * Purity: pure. */
 #ifndef HSP_MICRO_SIZE_H

@@ -170,7 +170,7 @@ static uint32_t micros_of(const struct hsp_pack_order *o, uint32_t n)
     return m < o->n_micro ? m : o->n_micro;
 }
 
-/* Where each bin's parts begin, in the order of this stream's sequences: first[n + 1]. */
+/* Where each bin's parts begin, in the order of this pipeline's sequences: first[n + 1]. */
 static enum hsp_status list_parts(const struct packing *p, const struct hsp_corpus *c,
                                   const uint64_t *sample, const uint32_t *mine, uint32_t n,
                                   struct hsp_arena *arena, uint32_t **ret_first,

@@ -111,7 +111,7 @@ enum hsp_segment_kind {
     HSP_SEG_WEIGHT_GRAD,
     HSP_SEG_POST,
     HSP_SEG_EVAL,
-    HSP_SEG_SERVE /* state given to, and gradients taken from, other streams: pieces stand between
+    HSP_SEG_SERVE /* state given to, and gradients taken from, other pipelines: pieces stand between
                      those of the other segments */
 };
 
@@ -227,13 +227,13 @@ struct hsp_sched {
     struct hsp_sched_entry *e[HSP_N_QUEUES];
 };
 
-/* Where this device's stream sits in the global batch. */
-struct hsp_stream_bind {
+/* Where this device's pipeline sits in the global batch. */
+struct hsp_pipeline_bind {
     uint32_t first_seq, n_seq;       /* its part of the global batch's list of samples */
     uint32_t n_micro;                /* sizes as even as possible, larger ones first */
     uint32_t eval_first, eval_n_seq; /* its part of the validation list */
     uint32_t eval_n_micro;
-    uint32_t n_stages; /* of the stream */
+    uint32_t n_stages; /* of the pipeline */
 };
 
 enum hsp_data_format {                /* of the files: worker/data/formats.h */
@@ -307,7 +307,7 @@ struct hsp_binding {
     /* In place of train where buckets count: sums of gradients begin while the last backward goes
      * on (early_sums.h). Empty: train is as good. Only here entries may be parts. */
     struct hsp_sched early;
-    struct hsp_stream_bind stream;
+    struct hsp_pipeline_bind pipeline;
     struct hsp_data_bind data;
     struct hsp_train_bind hyper;
     uint32_t n_state;

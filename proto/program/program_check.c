@@ -563,14 +563,15 @@ static enum hsp_status check_shapes(const struct hsp_template *t, const struct h
 
 static enum hsp_status check_hyper(const struct hsp_binding *b, struct hsp_err *err)
 {
-    const struct hsp_stream_bind *s = &b->stream;
+    const struct hsp_pipeline_bind *s = &b->pipeline;
     const struct hsp_data_bind *d = &b->data;
     const struct hsp_train_bind *h = &b->hyper;
     if (s->n_micro > s->n_seq || s->eval_n_micro > s->eval_n_seq ||
         (s->n_seq > 0 && s->n_micro == 0) || (s->eval_n_seq > 0 && s->eval_n_micro == 0) ||
         (uint64_t)s->first_seq + s->n_seq > d->global_batch ||
         (uint64_t)s->eval_first + s->eval_n_seq > d->eval_seqs) {
-        return hsp_err_set(err, HSP_EPARSE, 0, "binding: the stream does not fit the global batch");
+        return hsp_err_set(err, HSP_EPARSE, 0,
+                           "binding: the pipeline does not fit the global batch");
     }
     uint32_t bound = (s->n_micro ? (s->n_seq + s->n_micro - 1) / s->n_micro : 0);
     uint32_t ebound =
@@ -631,9 +632,9 @@ enum hsp_status hsp_binding_check(const struct hsp_template *t, const struct hsp
         st = check_tensor_bind(t, b, k, err);
     }
     st = st == HSP_OK ? check_reshards(t, b, err) : st;
-    st = st == HSP_OK ? check_sched(t, b, &b->train, b->stream.n_micro, err) : st;
-    st = st == HSP_OK ? check_sched(t, b, &b->eval, b->stream.eval_n_micro, err) : st;
-    st = st == HSP_OK ? check_sched(t, b, &b->early, b->stream.n_micro, err) : st;
+    st = st == HSP_OK ? check_sched(t, b, &b->train, b->pipeline.n_micro, err) : st;
+    st = st == HSP_OK ? check_sched(t, b, &b->eval, b->pipeline.eval_n_micro, err) : st;
+    st = st == HSP_OK ? check_sched(t, b, &b->early, b->pipeline.n_micro, err) : st;
     st = st == HSP_OK ? check_hyper(b, err) : st;
     st = st == HSP_OK ? check_state(t, b, err) : st;
     return st == HSP_OK ? check_shapes(t, b, err) : st;

@@ -131,8 +131,9 @@ void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out)
                    " bytes, host %" PRId64 " bytes\n",
                    p->bind.memory_bytes, p->bind.state_bytes, p->bind.comm_bytes,
                    p->bind.host_bytes);
-    hsp_buf_printf(out, "stream sequences %u..%u in %u micro-batches\n", p->bind.stream.first_seq,
-                   p->bind.stream.first_seq + p->bind.stream.n_seq, p->bind.stream.n_micro);
+    hsp_buf_printf(out, "pipeline sequences %u..%u in %u micro-batches\n",
+                   p->bind.pipeline.first_seq, p->bind.pipeline.first_seq + p->bind.pipeline.n_seq,
+                   p->bind.pipeline.n_micro);
     hsp_buf_puts(out, p->bind.hyper.tf32 ? "products in tf32\n" : "");
     dump_tensors(p, out);
     for (uint32_t s = 0; s < p->tpl.n_segments; s++) {

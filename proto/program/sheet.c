@@ -43,12 +43,12 @@ static uint64_t eval_sample(const struct hsp_data_bind *d, const struct hsp_corp
     return c->n_train + w;
 }
 
-/* The whole list of @n samples, packed and dealt: the part of this rank's stream. */
+/* The whole list of @n samples, packed and dealt: the part of this rank's pipeline. */
 static enum hsp_status packed_sheet(const struct hsp_binding *b, const struct hsp_corpus *c,
                                     const uint64_t *sample, bool eval, struct hsp_arena *arena,
                                     struct hsp_sheet *ret)
 {
-    const struct hsp_stream_bind *s = &b->stream;
+    const struct hsp_pipeline_bind *s = &b->pipeline;
     const struct hsp_pack_order o = {.sequence = b->data.sequence,
                                      .n = eval ? b->data.eval_seqs : b->data.global_batch,
                                      .first = eval ? s->eval_first : s->first_seq,
@@ -63,7 +63,7 @@ enum hsp_status hsp_sheet_train(const struct hsp_binding *b, const struct hsp_co
                                 uint64_t step, struct hsp_arena *arena, struct hsp_sheet *ret)
 {
     uint64_t *offset, *sample;
-    const struct hsp_stream_bind *s = &b->stream;
+    const struct hsp_pipeline_bind *s = &b->pipeline;
     if (c->start != NULL) {
         sample = hsp_arena_array(arena, b->data.global_batch, sizeof(*sample));
         for (uint32_t k = 0; sample != NULL && k < b->data.global_batch; k++) {
@@ -83,7 +83,7 @@ enum hsp_status hsp_sheet_eval(const struct hsp_binding *b, const struct hsp_cor
                                struct hsp_arena *arena, struct hsp_sheet *ret)
 {
     uint64_t *offset, *sample;
-    const struct hsp_stream_bind *s = &b->stream;
+    const struct hsp_pipeline_bind *s = &b->pipeline;
     if (c->start != NULL) {
         sample = hsp_arena_array(arena, b->data.eval_seqs, sizeof(*sample));
         for (uint32_t k = 0; sample != NULL && k < b->data.eval_seqs; k++) {

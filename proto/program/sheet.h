@@ -1,6 +1,6 @@
-/* Makes step sheets: the samples that a stream reads in each micro-batch (decisions D5, D7).
+/* Makes step sheets: the samples that a pipeline reads in each micro-batch (decisions D5, D7).
  *
- * A pure function of (data binding, stream binding, corpus, step). The global batch of step t is
+ * A pure function of (data binding, pipeline binding, corpus, step). The global batch of step t is
  * the list of sample indices at positions t*G .. t*G+G-1 of an endless sequence of permutations of
  * the samples that train (one keyed permutation per pass over the data). A sample is a window, and
  * then a sequence of its own, or a document, and then packed with others (pack.h). */
@@ -30,7 +30,7 @@ struct hsp_sheet {
     struct hsp_micro *micro;
 };
 
-/* The sheet of step @step for the stream of @b. Documents are no longer than b->data.sequence.
+/* The sheet of step @step for the pipeline of @b. Documents are no longer than b->data.sequence.
  * HSP_ENOMEM. */
 enum hsp_status hsp_sheet_train(const struct hsp_binding *b, const struct hsp_corpus *c,
                                 uint64_t step, struct hsp_arena *arena, struct hsp_sheet *ret);

@@ -202,7 +202,7 @@ enum hsp_check_what {                    /* of an order within a check of nodes 
 
 /* A device of this kind keeps copies of state for others and computes nothing; its memory is the
  * free room of the node's state folder. */
-#define HSP_KIND_KEEPER "keeper"
+#define HSP_KIND_REPLICA_HOLDER "keeper"
 
 struct hsp_m_card { /* a network card by which executors reach other hosts */
     const char *name;
@@ -211,7 +211,7 @@ struct hsp_m_card { /* a network card by which executors reach other hosts */
 struct hsp_m_device {   /* one device, as probed */
     uint32_t index;     /* in its node, below HSP_NODE_DEVICES */
     uint32_t card;      /* the card to other hosts, among the cards of the hello */
-    const char *kind;   /* "cpu", "cuda", HSP_KIND_KEEPER */
+    const char *kind;   /* "cpu", "cuda", HSP_KIND_REPLICA_HOLDER */
     double speed;       /* fraction of a core emulated, 1 otherwise */
     uint64_t mem_bytes; /* offered to jobs */
     double gemm_fp32_flops, gemm_fp64_flops;
@@ -408,7 +408,7 @@ struct hsp_m_prepare {
     struct hsp_digest cluster; /* whose state it is to be, in segments and checkpoints */
     uint64_t generation;
     uint32_t device;     /* to which device of the node */
-    uint32_t rank;       /* in the epoch's mesh: members, keepers, sources */
+    uint32_t rank;       /* in the epoch's mesh: members, replica holders, sources */
     uint32_t n_ranks;    /* members: ranks of the plan */
     uint32_t n_keepers;  /* take every version and confirm it, compute nothing */
     uint32_t n_peers;    /* with the sources, which only serve state at the start */
@@ -463,7 +463,8 @@ struct hsp_m_ready {
     uint64_t data_tokens;
     struct hsp_digest data_digest;
     double connect_ms, build_ms;
-    /* Its connections to members and keepers, which last as long as the epoch (worker/comm). */
+    /* Its connections to members and replica holders, which last as long as the epoch
+     * (worker/comm). */
     uint32_t links_shm, links_unix, links_tls, links_tcp;
 };
 struct hsp_m_failed {

@@ -1,10 +1,10 @@
-/* Counts the traffic of Hetu v2's C1 -> C2 (tests/lib/plainbsr.h) by the published ways and by
+/* Counts the traffic of Hetu v2's C1 -> C2 (tests/lib/greedybsr.h) by the published ways and by
  * ours, as JSON: bsrbench N plans ours N times. Read by tests/claims/transition-traffic. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "tests/lib/plainbsr.h"
+#include "tests/lib/greedybsr.h"
 
 static double now_s(void)
 {

@@ -237,12 +237,12 @@ static uint32_t different(const struct hsp_program_file *f, const struct hsp_sta
 }
 
 /* TO with one stage changed, compiled after TO. */
-static void change_stage(struct bench *b, const struct hsp_plan *to, uint32_t stream,
+static void change_stage(struct bench *b, const struct hsp_plan *to, uint32_t pipeline,
                          uint32_t stage, struct hsp_templates *k)
 {
     struct hsp_arena *arena = hsp_arena_new(ARENA_BYTES);
     struct hsp_program_file before, after;
-    struct hsp_stage *s = &to->streams[stream].stages[stage];
+    struct hsp_stage *s = &to->pipelines[pipeline].stages[stage];
     uint8_t was = s->saved;
     s->saved = was == HSP_SAVED_RECOMPUTE ? HSP_SAVED_KEEP : HSP_SAVED_RECOMPUTE;
     const struct hsp_plan *p = complete(b, to);
@@ -255,7 +255,7 @@ static void change_stage(struct bench *b, const struct hsp_plan *to, uint32_t st
     struct hsp_template_count c = hsp_templates_count(k);
     (void)printf("%s{\"stream\": %u, \"stage\": %u, \"made_before\": %u, \"made\": %u, "
                  "\"kept\": %u, \"of_stage\": %u, \"changed\": %u, \"seconds\": %.6f}",
-                 stream + stage > 0 ? ", " : "", stream, stage, first.made, c.made, c.kept,
+                 pipeline + stage > 0 ? ", " : "", pipeline, stage, first.made, c.made, c.kept,
                  different(&after, s, NULL), different(&after, NULL, &before), took);
     hsp_arena_free(arena);
 }
@@ -263,8 +263,8 @@ static void change_stage(struct bench *b, const struct hsp_plan *to, uint32_t st
 static void change_stages(struct bench *b, const struct hsp_plan *to)
 {
     (void)printf("\"second\": [");
-    for (uint32_t i = 0; i < to->n_streams; i++) {
-        for (uint32_t j = 0; j < to->streams[i].n_stages; j++) {
+    for (uint32_t i = 0; i < to->n_pipelines; i++) {
+        for (uint32_t j = 0; j < to->pipelines[i].n_stages; j++) {
             struct hsp_templates *k = hsp_templates_new();
             HSP_ASSERT(k != NULL);
             change_stage(b, to, i, j, k);

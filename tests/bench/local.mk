@@ -46,7 +46,7 @@ tests_bench_agents_LDADD = $(NET_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 
 # The traffic of a published switch: the claim transition-traffic runs it.
 check_PROGRAMS += tests/bench/bsrbench
-tests_bench_bsrbench_LDADD = tests/lib/libplainbsr.a $(SPMD_LIBS)
+tests_bench_bsrbench_LDADD = tests/lib/libgreedybsr.a $(SPMD_LIBS)
 
 # The compiler's share of a switch.
 check_PROGRAMS += tests/bench/compilebench
@@ -57,5 +57,5 @@ tests_bench_compilebench_LDADD = $(SPMD_LIBS)
 check_PROGRAMS += tests/bench/switchbench
 tests_bench_switchbench_SOURCES = tests/bench/switchbench.c \
   tests/unit/worker/executor/executor_world.c tests/unit/worker/executor/executor_world.h
-tests_bench_switchbench_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/plans/libplans.a \
+tests_bench_switchbench_LDADD = tests/lib/libmockdev.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/plans/libplans.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)

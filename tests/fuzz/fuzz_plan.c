@@ -9,7 +9,7 @@
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
-#include "daemon/spmd/sharding/infer_streams.h"
+#include "daemon/spmd/sharding/infer_pipelines.h"
 #include "proto/program/program_check.h"
 #include "proto/program/program_file.h"
 #include "tests/fuzz/fuzz.h"
@@ -43,10 +43,10 @@ static const struct hsp_train_spec train = {
 static bool is_small(const struct hsp_plan *p)
 {
     uint32_t micro = 0;
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        micro += p->streams[i].micro_batches;
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        micro += p->pipelines[i].micro_batches;
     }
-    return p->n_ranks <= RANKS && p->n_streams <= RANKS && micro <= PIECES;
+    return p->n_ranks <= RANKS && p->n_pipelines <= RANKS && micro <= PIECES;
 }
 
 static void say(enum hsp_status st, const struct hsp_err *err)
@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     hsp_fuzz_same(&one, &two);
     hsp_buf_fini(&one);
     hsp_buf_fini(&two);
-    st = hsp_plan_find_streams(p, graph(), arena, &err);
+    st = hsp_plan_find_pipelines(p, graph(), arena, &err);
     HSP_ASSERT(st == HSP_OK || st == HSP_EINVAL || st == HSP_ENOMEM);
     HSP_ASSERT(st == HSP_OK || strchr(err.msg, '\n') == NULL);
     st = st == HSP_OK ? hsp_plan_check(p, graph(), BATCH, &err) : st;

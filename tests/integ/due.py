@@ -85,9 +85,9 @@ def story(claim, text, job, devices, reference):
 
 def replicas_on(claim, job, n):
     """A plan file: data parallel, each of @n ranks has the whole state."""
-    streams = [{"sequences": k, "micro_batches": 1, "stages": [{"layers": job["model"]["layers"], "ranks": [r]}]}
+    pipelines = [{"sequences": k, "micro_batches": 1, "stages": [{"layers": job["model"]["layers"], "ranks": [r]}]}
                for r, k in enumerate(parts(job["train"]["global_batch"], [1] * n))]
-    return write_plan(claim, {"ranks": n, "pipelines": streams}, "replicas-on-%d" % n)
+    return write_plan(claim, {"ranks": n, "pipelines": pipelines}, "replicas-on-%d" % n)
 
 
 def all_there(c, n_devices, n_keepers):

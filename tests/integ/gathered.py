@@ -13,22 +13,22 @@ from harness import *  # noqa: E402,F403
 STEPS, EVERY = 160, 20
 
 
-def stream(sequences, micro, *stages, **more):
+def pipeline(sequences, micro, *stages, **more):
     """@stages: (layers, ranks)."""
     return dict({"sequences": sequences, "micro_batches": micro,
                  "stages": [{"layers": n, "ranks": r} for n, r in stages]}, **more)
 
 
 def annotations(claim):
-    """For four devices, three, two and one. Four: two stages beside streams of one; three and two:
-    all the model on each."""
-    deep = stream(6, 4, (2, [0]), (1, [1]))
+    """For four devices, three, two and one. Four: two stages beside pipelines of one
+    stage; three and two: all the model on each."""
+    deep = pipeline(6, 4, (2, [0]), (1, [1]))
     deep["stages"][1]["saved"] = "recompute"
-    plans = {"four": {"ranks": 4, "zero": 3, "pipelines": [deep, stream(3, 1, (3, [2])), stream(3, 3, (3, [3]))]},
+    plans = {"four": {"ranks": 4, "zero": 3, "pipelines": [deep, pipeline(3, 1, (3, [2])), pipeline(3, 3, (3, [3]))]},
              "three": {"ranks": 3, "zero": 3, "zero_pattern": "interleaved", "pipelines": [
-                 stream(7, 2, (3, [0, 2])), stream(5, 3, (3, [1]))]},
-             "two": {"ranks": 2, "zero": 1, "pipelines": [stream(6, 2, (3, [0])), stream(6, 2, (3, [1]))]},
-             "one": {"ranks": 1, "pipelines": [stream(12, 3, (3, [0]))]}}
+                 pipeline(7, 2, (3, [0, 2])), pipeline(5, 3, (3, [1]))]},
+             "two": {"ranks": 2, "zero": 1, "pipelines": [pipeline(6, 2, (3, [0])), pipeline(6, 2, (3, [1]))]},
+             "one": {"ranks": 1, "pipelines": [pipeline(12, 3, (3, [0]))]}}
     return [write_plan(claim, plan, name) for name, plan in plans.items()]
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from gpu import GHOSTS, Gpus
+from gpu import MOCKDEVS, Gpus
 from train import Training, left_over
 from wire import LIMIT, check, until
 from world import BUILD, main
@@ -21,8 +21,8 @@ class Watched(Gpus):
     def watched(self, name, devices, script):
         """An agent whose driver's library is a fake that reads the file @script."""
         self.write(script, "gpu 2\ngpu 1\nlinks 0 1 4\n")  # NVML counts them the other way round
-        both = GHOSTS + ":" + NVML
-        return self.node(name, devices, ghosts=False, LD_LIBRARY_PATH=both, HSPMD_PLUGINS=GHOSTS,
+        both = MOCKDEVS + ":" + NVML
+        return self.node(name, devices, mockdevs=False, LD_LIBRARY_PATH=both, HSPMD_PLUGINS=MOCKDEVS,
                          HSPMD_FAKENVML=self.path(script))
 
     def happens(self, script, line):
@@ -103,5 +103,5 @@ def run(w):
 
 
 if __name__ == "__main__":
-    sys.exit(main(Watched, run, ["hspmdd", "hspmd-worker", "tests/lib/ghostgpu/hspmd-cuda.so",
+    sys.exit(main(Watched, run, ["hspmdd", "hspmd-worker", "tests/lib/mockdevgpu/hspmd-cuda.so",
                                  "tests/lib/fakenvml/libnvidia-ml.so.1"], "GPUs that are not well are left"))

@@ -9,7 +9,7 @@ import os
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from gpu import GHOSTS
+from gpu import MOCKDEVS
 from join import World
 from train import Training
 from wire import check, until
@@ -40,8 +40,8 @@ class Hosts(World):
                    "devices: [{kind: cuda, index: 0, memory: 512MiB}]\nnetwork: [{name: lo}]\n"
                    % (name, self.tcp, self.path("segments"), self.path("worker.key")))
         boot = self.write(name + ".boot", name + "\n")
-        return self.spawn("hspmd-worker", name + ".yaml", preexec=with_boot_id(boot), HSPMD_PLUGINS=GHOSTS,
-                          LD_LIBRARY_PATH=GHOSTS + ":" + FAKE, HSP_GHOST_UUID=name, NCCL_IB_DISABLE="1",
+        return self.spawn("hspmd-worker", name + ".yaml", preexec=with_boot_id(boot), HSPMD_PLUGINS=MOCKDEVS,
+                          LD_LIBRARY_PATH=MOCKDEVS + ":" + FAKE, HSP_MOCKDEV_UUID=name, NCCL_IB_DISABLE="1",
                           NCCL_NET_PLUGIN="none", **env)
 
 
@@ -87,5 +87,5 @@ if __name__ == "__main__":
     if os.geteuid() != 0:
         print("only root can give an agent a boot id of its own")
         sys.exit(77)
-    sys.exit(main(Hosts, run, ["hspmdd", "hspmd-worker", "hspmdctl", "tests/lib/ghostgpu/hspmd-cuda.so",
+    sys.exit(main(Hosts, run, ["hspmdd", "hspmd-worker", "hspmdctl", "tests/lib/mockdevgpu/hspmd-cuda.so",
                                "tests/lib/fakenccl/libnccl.so.2"], "NCCL between hosts only where it is trusted"))

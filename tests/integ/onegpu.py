@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the claim one-gpu-demo on a GPU that is not there (tests/lib/ghostgpu): its own story, four
-executors of one GPU with memory of their own, a worker and an executor killed, a drain, a join,
-hspmdd killed, and its judgement of the losses. The claim itself is never judged by such a GPU.
+"""Runs the claim one-gpu-demo on a GPU that is not there (tests/lib/mockdevgpu): its own story,
+four executors of one GPU with memory of their own, a worker and an executor killed, a drain, a
+join, hspmdd killed, and its judgement of the losses. The claim itself is never judged by such a
+GPU.
 Devices of one node that want more than their GPU has get a part each."""
 import json
 import os
@@ -12,8 +13,8 @@ from unittest import mock
 sys.dont_write_bytecode = True  # the source tree stays as it is
 SRC = os.path.abspath(os.environ.get("HSPMD_SRC", "."))
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", "build"))
-GHOSTS = os.path.join(BUILD, "tests", "lib", "ghostgpu")
-NEEDED = ["hspmdd", "hspmd-worker", "hspmdctl", "tests/lib/ghostgpu/hspmd-cuda.so"]
+MOCKDEVS = os.path.join(BUILD, "tests", "lib", "mockdevgpu")
+NEEDED = ["hspmdd", "hspmd-worker", "hspmdctl", "tests/lib/mockdevgpu/hspmd-cuda.so"]
 sys.path.insert(0, os.path.join(SRC, "tests", "claims", "lib"))
 import gpuruns  # noqa: E402
 import harness  # noqa: E402
@@ -50,11 +51,11 @@ def never_a_gpu(claim):
           and last["figures"]["missing"],
           "the claim with a GPU that is not there: %r" % r)
     seen = {"gpus": [{"name": "NVIDIA H200", "bytes": 141 << 30, "sm": 90}], "cuda": "13.0"}
-    with mock.patch("gpu.look", return_value=seen), mock.patch("gpu.plugin", return_value=GHOSTS):
+    with mock.patch("gpu.look", return_value=seen), mock.patch("gpu.plugin", return_value=MOCKDEVS):
         try:
             gpuruns.need_gpu()
         except Unjudged as e:
-            return check("ghost" in str(e), "why it is not judged: %s" % e)
+            return check("mockdev" in str(e), "why it is not judged: %s" % e)
     raise Failed("a plugin that is a stand-in was taken for one")
 
 
@@ -73,12 +74,12 @@ def parts_of_a_gpu(claim):
 def slowly(*args, together=onegpu.together):
     """Four by GPUs whose work is late: a node that joins measures its device for seconds, however
     fast the machine is, and a step that only computed would let the job end before."""
-    with mock.patch.dict(os.environ, HSP_GHOST_DELAY=DELAY_US):
+    with mock.patch.dict(os.environ, HSP_MOCKDEV_DELAY=DELAY_US):
         return together(*args)
 
 
 def body(claim):
-    os.environ.update(LD_LIBRARY_PATH=GHOSTS, HSPMD_PLUGINS=GHOSTS)
+    os.environ.update(LD_LIBRARY_PATH=MOCKDEVS, HSPMD_PLUGINS=MOCKDEVS)
     for name in ("HSPMD_JOB", "HSPMD_TEXT", "HSPMD_LIMIT"):
         os.environ.pop(name, None)
     never_a_gpu(claim)

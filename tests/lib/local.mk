@@ -40,8 +40,8 @@ tests_lib_fakenccl_libnccl_so_2_LDFLAGS = $(AM_LDFLAGS) -shared
 tests_lib_fakenccl_libnccl_so_2_LDADD =
 
 # Needs SPMD_LIBS behind it.
-check_LIBRARIES += tests/lib/libplainbsr.a
-tests_lib_libplainbsr_a_SOURCES = tests/lib/plainbsr.c tests/lib/plainbsr.h
+check_LIBRARIES += tests/lib/libgreedybsr.a
+tests_lib_libgreedybsr_a_SOURCES = tests/lib/greedybsr.c tests/lib/greedybsr.h
 
 # A CUDA device of host memory: its runtime, and the emulator of kernels.
 check_LIBRARIES += tests/lib/libfakecuda.a
@@ -89,30 +89,30 @@ tests_lib_libfakehost_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS) -DHSP_CUDA_AR
   -DHSP_CUDA_PTX='"90"' -DHSP_TEST_SCRATCH_ALIGN=256
 
 # A device for tests of code that drives one. Needs BACKEND_LIBS behind it.
-check_LIBRARIES += tests/lib/libghost.a
-tests_lib_libghost_a_SOURCES = tests/lib/ghost.c tests/lib/ghost.h tests/lib/ghostcheck.c \
-  tests/lib/ghostint.h tests/lib/ghostmany.c tests/lib/ghostmemory.c tests/lib/ghostmemory.h \
-  tests/lib/ghostqueue.c tests/lib/ghostqueue.h tests/lib/ghostwork.c
+check_LIBRARIES += tests/lib/libmockdev.a
+tests_lib_libmockdev_a_SOURCES = tests/lib/mockdev.c tests/lib/mockdev.h tests/lib/mockdevcheck.c \
+  tests/lib/mockdevint.h tests/lib/mockdevmany.c tests/lib/mockdevmemory.c tests/lib/mockdevmemory.h \
+  tests/lib/mockdevqueue.c tests/lib/mockdevqueue.h tests/lib/mockdevwork.c
 
 # The same as a GPU's library and driver, for whole programs: all a plugin needs is in it.
-check_PROGRAMS += tests/lib/ghostgpu/hspmd-cuda.so tests/lib/ghostgpu/libcuda.so.1
-tests_lib_ghostgpu_hspmd_cuda_so_SOURCES = tests/lib/ghostgpu/ghostplugin.c $(tests_lib_libghost_a_SOURCES) \
+check_PROGRAMS += tests/lib/mockdevgpu/hspmd-cuda.so tests/lib/mockdevgpu/libcuda.so.1
+tests_lib_mockdevgpu_hspmd_cuda_so_SOURCES = tests/lib/mockdevgpu/mockdevplugin.c $(tests_lib_libmockdev_a_SOURCES) \
   $(worker_backend_libbackend_a_SOURCES) $(worker_backend_libgemm_a_SOURCES) \
   proto/base/check.c proto/base/element_hash.c proto/base/err.c proto/base/hash.c proto/base/rng.c \
   proto/base/size.h proto/base/str.c proto/base/word_sums.c \
   proto/layout/box.c proto/op/dtype.c proto/op/op.c
-tests_lib_ghostgpu_hspmd_cuda_so_CPPFLAGS = $(worker_backend_libbackend_a_CPPFLAGS)
-tests_lib_ghostgpu_hspmd_cuda_so_CFLAGS = $(worker_backend_libbackend_a_CFLAGS) -fPIC -fvisibility=hidden
-tests_lib_ghostgpu_hspmd_cuda_so_LDFLAGS = $(AM_LDFLAGS) -shared
-tests_lib_ghostgpu_hspmd_cuda_so_LDADD = $(OPENBLAS_LIBS) -lpthread -lm
-tests_lib_ghostgpu_libcuda_so_1_SOURCES = tests/lib/ghostgpu/ghostdriver.c
-tests_lib_ghostgpu_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC
-tests_lib_ghostgpu_libcuda_so_1_LDFLAGS = $(AM_LDFLAGS) -shared
-tests_lib_ghostgpu_libcuda_so_1_LDADD =
+tests_lib_mockdevgpu_hspmd_cuda_so_CPPFLAGS = $(worker_backend_libbackend_a_CPPFLAGS)
+tests_lib_mockdevgpu_hspmd_cuda_so_CFLAGS = $(worker_backend_libbackend_a_CFLAGS) -fPIC -fvisibility=hidden
+tests_lib_mockdevgpu_hspmd_cuda_so_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_lib_mockdevgpu_hspmd_cuda_so_LDADD = $(OPENBLAS_LIBS) -lpthread -lm
+tests_lib_mockdevgpu_libcuda_so_1_SOURCES = tests/lib/mockdevgpu/mockdevdriver.c
+tests_lib_mockdevgpu_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC
+tests_lib_mockdevgpu_libcuda_so_1_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_lib_mockdevgpu_libcuda_so_1_LDADD =
 
 # A test that is run alone (make tests/integ/onegpu.log) runs against the present sources.
-ghost_logs = tests/integ/gpu.log tests/integ/gpuhealth.log tests/integ/nccltls.log tests/integ/onegpu.log \
+mockdev_logs = tests/integ/gpu.log tests/integ/gpuhealth.log tests/integ/nccltls.log tests/integ/onegpu.log \
   tests/unit/claims/firstlight.log
-$(ghost_logs): $(bin_PROGRAMS) $(sbin_PROGRAMS) tests/lib/ghostgpu/hspmd-cuda.so tests/lib/ghostgpu/libcuda.so.1
+$(mockdev_logs): $(bin_PROGRAMS) $(sbin_PROGRAMS) tests/lib/mockdevgpu/hspmd-cuda.so tests/lib/mockdevgpu/libcuda.so.1
 tests/integ/gpuhealth.log: tests/lib/fakenvml/libnvidia-ml.so.1
 tests/integ/nccltls.log: tests/lib/fakenccl/libnccl.so.2

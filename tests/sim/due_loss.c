@@ -17,7 +17,7 @@ void due_begin(struct due_world *w, const struct due_kind *k)
     for (unsigned r = 0; r < DUE_NODES; r++) {
         struct due_member *m = &e->m[r];
         w->up[r] = true;
-        m->begun = r < (unsigned)(k->n + k->n_keepers);
+        m->begun = r < (unsigned)(k->n + k->n_replica_holders);
         if (r < k->n) {
             *m = (struct due_member){.begun = true,
                                      .weights = true,
@@ -54,7 +54,7 @@ static void last_words(struct due_world *w, unsigned node)
 void due_kill(struct due_world *w)
 {
     const struct due_epoch *e = &w->epoch[w->cur];
-    unsigned node = due_draw(w, (unsigned)(e->kind->n + e->kind->n_keepers));
+    unsigned node = due_draw(w, (unsigned)(e->kind->n + e->kind->n_replica_holders));
     if (!w->up[node]) {
         return;
     }
@@ -176,7 +176,7 @@ static void go_on(struct due_world *w, uint8_t v, unsigned from)
                             .from = (uint8_t)from,
                             .first = v,
                             .keep = same ? greatest(w, layout, v) : DUE_NONE};
-    for (unsigned r = 0; r < (unsigned)(e->kind->n + e->kind->n_keepers); r++) {
+    for (unsigned r = 0; r < (unsigned)(e->kind->n + e->kind->n_replica_holders); r++) {
         e->m[r].begun = true;
         e->m[r].stable = e->keep;
     }

@@ -64,7 +64,7 @@ struct due_store {
 
 struct due_kind { /* of layouts */
     const char *name;
-    uint8_t n, n_keepers;
+    uint8_t n, n_replica_holders;
     uint8_t cells[DUE_NODES]; /* of each rank */
     int8_t holder[DUE_NODES]; /* of its copies; -1: replicas are its copies */
     uint8_t sealers;          /* ranks that seal due versions */

@@ -10,7 +10,7 @@ const struct due_kind due_kinds[] = {
     {"three replicas of which two seal", 3, 0, {15, 15, 15}, {-1, -1, -1}, 3, true},
     {"shards with copies", 3, 0, {3, 4, 8}, {1, 2, 0}, 7, false},
     {"two stages of two replicas", 4, 0, {3, 3, 12, 12}, {-1, -1, -1, -1}, 15, true},
-    {"two stages and a keeper", 2, 1, {3, 12}, {2, 2}, 3, false},
+    {"two stages and a replica holder", 2, 1, {3, 12}, {2, 2}, 3, false},
     {"two replicas and a keeper", 2, 1, {15, 15}, {2, -1}, 3, true},
     {"two stages of two replicas, with copies", 4, 0, {3, 3, 12, 12}, {2, -1, 0, -1}, 15, true},
 };
@@ -284,7 +284,7 @@ static bool leave(struct place *p, bool now)
     return true;
 }
 
-/* A joiner or keeper hears of the version from members that have begun. */
+/* A joiner or replica holder hears of the version from members that have begun. */
 static bool begin(struct place *p, bool now)
 {
     const struct due_epoch *old = &p->w->epoch[p->e == p->w->epoch];
@@ -468,7 +468,8 @@ bool due_happen(struct due_world *w)
     unsigned n = 0;
     for (unsigned k = 0; k < 2; k++) {
         struct due_epoch *e = &w->epoch[k];
-        for (unsigned r = 0; e->used && r < (unsigned)(e->kind->n + e->kind->n_keepers); r++) {
+        for (unsigned r = 0; e->used && r < (unsigned)(e->kind->n + e->kind->n_replica_holders);
+             r++) {
             struct place p = {w, e, r, 0, &e->m[r], &w->store[r][e->layout][r]};
             if (w->up[r]) {
                 gather(&p, all, &n);

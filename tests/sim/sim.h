@@ -18,7 +18,7 @@
 #include "worker/executor/due.h"
 
 #define SIM_NODES         6u
-#define SIM_DEVS          3u /* of a node, its keeper included */
+#define SIM_DEVS          3u /* of a node, its replica holder included */
 #define SIM_EXECS         (SIM_NODES * SIM_DEVS)
 #define SIM_CELLS         8u
 #define SIM_JOBS          4u
@@ -39,7 +39,7 @@ struct sim_seg {
     bool damaged; /* the damage is seen when the piece is verified */
 };
 struct sim_copy {
-    uint8_t from, to, cells; /* to >= n_ranks: a keeper */
+    uint8_t from, to, cells; /* to >= n_ranks: a replica holder */
 };
 struct sim_plan {
     bool used, durable;
@@ -48,7 +48,7 @@ struct sim_plan {
     uint32_t n_ranks, n_nodes;
     hsp_device_id device[SIM_EXECS];
     uint8_t home[SIM_EXECS]; /* cells */
-    uint32_t n_spare;        /* keepers it has room for, ranks n_ranks... */
+    uint32_t n_spare;        /* replica holders it has room for, ranks n_ranks... */
     uint32_t n_copies;
     struct sim_copy copy[SIM_EXECS * SIM_NODES];
 };
@@ -59,7 +59,7 @@ struct sim_row {
 };
 struct sim_prep { /* stands for the blob */
     struct sim_plan plan, from;
-    uint32_t n_keepers, n_peers;
+    uint32_t n_replica_holders, n_peers;
     uint32_t exec[SIM_EXECS], gen[SIM_EXECS], wipes[SIM_EXECS];
     bool voted[SIM_EXECS]; /* the peer has a vote in the epoch before, so it knows the version */
     uint32_t apart[SIM_EXECS]; /* peers to which there is no connection, a bit each */
@@ -87,14 +87,14 @@ struct sim_run {
     uint64_t epoch, plan, from_plan, step, steps, ckpt_every, lineage;
     enum hsp_epoch_mode mode;
     enum sim_phase phase;
-    uint32_t rank, n_ranks, n_keepers;
+    uint32_t rank, n_ranks, n_replica_holders;
     uint32_t n_cuts;
     struct hsp_m_cut cut[HSP_MSG_CUTS];
     struct hsp_due due;   /* which versions are sealed */
     uint64_t confirmed;   /* the newest of them with all acks here; UINT64_MAX: none */
     uint64_t due_lineage; /* of the newest of them */
     uint32_t acks;        /* still to come */
-    uint32_t broken;      /* a keeper lost peer broken - 1 while a switch was prepared */
+    uint32_t broken;      /* a replica holder lost peer broken - 1 while a switch was prepared */
     bool armed, voted_once, decisive;
     bool live, keeps; /* as PREPARE says */
     uint64_t keep;
@@ -130,7 +130,7 @@ struct sim_data {
     uint32_t by;    /* BREAK, silent: the rank that has lost @rank */
     bool silent;
     bool local;   /* the data goes over no network */
-    bool differs; /* COPY: replicas of the version do, as its ranks' words tell a keeper */
+    bool differs; /* COPY: replicas of the version do, as its ranks' words tell a replica holder */
 };
 struct sim_wire { /* from one node to another, between executors */
     bool cut;
@@ -283,7 +283,7 @@ struct sim_job_truth {
     uint64_t ticket;
     uint64_t commits;
     uint64_t calm_ms;   /* nothing changes since, 0 something does */
-    uint32_t calm_free; /* keepers it could have had then */
+    uint32_t calm_free; /* replica holders it could have had then */
     bool was_calm;
 };
 
@@ -295,7 +295,7 @@ struct sim {
     size_t n_heap, cap_heap;
     struct hsp_cluster_config cfg;
     uint32_t n_nodes, n_devs; /* devices that compute */
-    uint32_t n_keep;          /* and keepers of a node: 0 or 1 */
+    uint32_t n_keep;          /* and replica holders of a node: 0 or 1 */
     /* coordinator */
     struct hsp_cluster *d;
     uint32_t d_gen;

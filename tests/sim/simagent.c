@@ -198,7 +198,7 @@ void sim_start_node(struct sim *s, uint32_t node)
     hsp_agent_defaults(&cfg);
     for (uint32_t i = 0; i < s->n_devs + s->n_keep; i++) {
         dev[i] = (struct hsp_m_device){.index = i,
-                                       .kind = i < s->n_devs ? "cpu" : HSP_KIND_KEEPER,
+                                       .kind = i < s->n_devs ? "cpu" : HSP_KIND_REPLICA_HOLDER,
                                        .speed = 1,
                                        .mem_bytes = 1u << 30,
                                        .address = ""};

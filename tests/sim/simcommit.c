@@ -25,7 +25,7 @@ static void check_copies(struct sim *s, const struct sim_run *r)
     const struct sim_job_truth *t = &s->job[r->job];
     for (uint32_t c = 0; c < SIM_CELLS; c++) {
         uint32_t nodes = t->lost;
-        for (uint32_t i = 0; i < r->n_ranks + r->n_keepers; i++) {
+        for (uint32_t i = 0; i < r->n_ranks + r->n_replica_holders; i++) {
             struct sim_exec *e = &s->exec[r->p.exec[i]];
             for (uint32_t o = 0; o < r->n_ranks; o++) {
                 uint8_t has = i == o ? p->home[o] : 0;
@@ -156,7 +156,7 @@ void sim_commit(struct sim *s, const struct sim_run *r)
     }
     t->lost = 0;
     t->tolerance = sim_plan_spread(&r->p) - 1;
-    for (uint32_t i = 0; i < r->n_ranks + r->n_keepers;
+    for (uint32_t i = 0; i < r->n_ranks + r->n_replica_holders;
          i++) { /* pieces that a member lost since it prepared are still lost */
         struct sim_exec *e = &s->exec[r->p.exec[i]];
         bool found =

@@ -83,7 +83,7 @@ static void begin_next(struct sim_exec *e, const struct hsp_msg *m)
                                .phase = SIM_PREPARING,
                                .rank = p->rank,
                                .n_ranks = p->n_ranks,
-                               .n_keepers = p->n_keepers,
+                               .n_replica_holders = p->n_keepers,
                                .conn = 1u << p->rank,
                                .due = {.ckpt_every = p->checkpoint_every, .steps = p->steps},
                                .live = p->live,
@@ -325,7 +325,7 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
     }
     if (r->rank >= r->n_ranks) {
         r->step = version;
-        r->phase = r->rank < r->n_ranks + r->n_keepers ? SIM_KEEPING : SIM_SERVING;
+        r->phase = r->rank < r->n_ranks + r->n_replica_holders ? SIM_KEEPING : SIM_SERVING;
         send_started(s, x);
         return;
     }

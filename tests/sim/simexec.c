@@ -220,10 +220,10 @@ static void on_break(struct sim *s, uint32_t x, const struct sim_data *d)
     }
     if (e->cur.epoch == d->epoch && e->cur.job == d->job && e->cur.phase != SIM_BROKEN) {
         /* a source matters only while something is still to come from it */
-        if (d->rank >= e->cur.n_ranks + e->cur.n_keepers && e->cur.phase != SIM_TRANSFER) {
+        if (d->rank >= e->cur.n_ranks + e->cur.n_replica_holders && e->cur.phase != SIM_TRANSFER) {
             return;
         }
-        /* a keeper cannot tell a loss from the end of its epoch */
+        /* a replica holder cannot tell a loss from the end of its epoch */
         if (e->cur.phase == SIM_KEEPING && e->next.phase == SIM_READY &&
             e->next.mode == HSP_MODE_SWITCH) {
             e->cur.broken = d->rank + 1;
@@ -317,7 +317,7 @@ static void on_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
         if (e->cur.epoch != 0 && e->cur.rank >= e->cur.n_ranks) {
             e->prev_epoch = 0;
         }
-        bool source = e->cur.rank >= e->cur.n_ranks + e->cur.n_keepers;
+        bool source = e->cur.rank >= e->cur.n_ranks + e->cur.n_replica_holders;
         if (e->cur.job == m->u.release.job && (source || e->cur.plan < m->u.release.keep_plan)) {
             e->token += !source;
             sim_x_clear(s, x, &e->cur, !source);

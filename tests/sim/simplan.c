@@ -49,7 +49,8 @@ static uint32_t nodes_of(const struct sim_plan *p, uint32_t cell)
 }
 
 /* Adds second copies as daemon/migrate/state_placement.h makes them: of cells that too few nodes
- * hold, from the first rank that has the cell to ranks of the next nodes, then to keepers. */
+ * hold, from the first rank that has the cell to ranks of the next nodes, then to replica
+ * holders. */
 static void add_copies(struct sim_plan *p, uint32_t copies)
 {
     uint32_t nodes = 0;
@@ -96,7 +97,7 @@ uint32_t sim_plan_spread(const struct sim_prep *p)
         }
         for (uint32_t i = 0; i < p->plan.n_copies; i++) {
             const struct sim_copy *k = &p->plan.copy[i];
-            if ((k->cells >> c & 1) != 0 && k->to < p->plan.n_ranks + p->n_keepers) {
+            if ((k->cells >> c & 1) != 0 && k->to < p->plan.n_ranks + p->n_replica_holders) {
                 nodes |= 1u << (p->exec[k->to] / SIM_DEVS);
             }
         }
@@ -269,7 +270,7 @@ struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_msg *prepare,
         return p;
     }
     p->plan = *to;
-    p->n_keepers = a->n_keepers;
+    p->n_replica_holders = a->n_replica_holders;
     p->n_peers = a->n_peers;
     for (uint32_t i = 0; i < a->n_peers; i++) {
         unsigned x = 0, gen = 0;

@@ -36,7 +36,7 @@ static void begin_copies(struct sim *s, uint32_t x)
     r->acks = 0;
     for (uint32_t i = 0; i < r->p.plan.n_copies; i++) {
         const struct sim_copy *k = &r->p.plan.copy[i];
-        if (k->from != r->rank || k->to >= r->n_ranks + r->n_keepers) {
+        if (k->from != r->rank || k->to >= r->n_ranks + r->n_replica_holders) {
             continue;
         }
         r->acks++;
@@ -297,7 +297,7 @@ void sim_x_timer(struct sim *s, uint32_t x, uint64_t what)
     }
 }
 
-/* A keeper seals no version whose replicas differ. */
+/* A replica holder seals no version whose replicas differ. */
 static void take_copy(struct sim *s, struct sim_exec *e, const struct sim_data *d)
 {
     const struct sim_run *r = &e->cur;

@@ -699,10 +699,10 @@ static void joiner_not_reached(void **state)
 static bool kept(struct sim *w)
 {
     const struct hsp_job *j = hsp_cluster_job(w->d, 1);
-    return settled(w) && hsp_ci_plan(j, j->cur.plan)->info.n_keepers == 1;
+    return settled(w) && hsp_ci_plan(j, j->cur.plan)->info.n_replica_holders == 1;
 }
 
-/* The keeper has confirmed the wrong version, and no vote has shown it. */
+/* The replica holder has confirmed the wrong version, and no vote has shown it. */
 static bool differs(struct sim *w)
 {
     const struct sim_run *a = &w->exec[0].cur, *b = &w->exec[1].cur;

@@ -32,8 +32,8 @@ void hsp_ai_kept_scanned(struct hsp_agent *a, const struct hsp_agent_event *scan
 struct hsp_m_holding *hsp_ai_kept_holdings(struct hsp_agent *a,
                                            const struct hsp_agent_event *scanned, uint32_t *ret_n);
 /* How many of @n pieces, the newest first, fit into a message; the log says when some do not. A
- * keeper has at most 4096 owners, two versions of each, in two layouts while a job switches: half
- * of HSP_MSG_HOLDINGS. */
+ * replica holder has at most 4096 owners, two versions of each, in two layouts while a job
+ * switches: half of HSP_MSG_HOLDINGS. */
 uint32_t hsp_ai_offered(struct hsp_agent *a, uint32_t n);
 /* The whole list, in the arena of the step; a->n_kept entries. NULL: no memory. */
 struct hsp_m_kept *hsp_ai_kept_list(struct hsp_agent *a);

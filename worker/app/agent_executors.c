@@ -39,10 +39,10 @@ void hsp_agent_exec_closed(struct hsp_agent_exec *x, const struct hsp_err *why)
 static enum hsp_status start(struct hsp_agent_exec *x, struct hsp_err *err)
 {
     struct hsp_agent_shell *s = x->shell;
-    const struct hsp_device_config keeper = {
-        .kind = HSP_KIND_KEEPER, .speed = 1, .mem_bytes = UINT64_MAX, .threads = 1};
+    const struct hsp_device_config replica_holder = {
+        .kind = HSP_KIND_REPLICA_HOLDER, .speed = 1, .mem_bytes = UINT64_MAX, .threads = 1};
     const struct hsp_device_config *dev =
-        x->device < s->cfg->n_devices ? &s->cfg->devices[x->device] : &keeper;
+        x->device < s->cfg->n_devices ? &s->cfg->devices[x->device] : &replica_holder;
     struct hsp_child child;
     char name[32];
     const char *told = NULL, *listen = hsp_worker_listen(s->cfg, x->device, &told);

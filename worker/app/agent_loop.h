@@ -8,7 +8,7 @@
 #include "worker/app/agent_shell.h"
 
 /* Runs an agent to its end. @dir: the node's folder; @machine has the profiles of the devices, then
- * of the keepers. Returns the exit status. */
+ * of the replica holders. Returns the exit status. */
 int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_config *machine,
                   const struct hsp_net_keys *keys, const char *dir, struct hsp_agent_setup *setup,
                   struct hsp_logger *log);

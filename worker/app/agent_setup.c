@@ -312,18 +312,18 @@ static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_logger *log
     return st;
 }
 
-/* Keepers come behind the devices, and offer the room in the state folder. */
-static enum hsp_status add_keepers(struct hsp_agent_setup *u, struct hsp_err *err)
+/* Replica holders come behind the devices, and offer the room in the state folder. */
+static enum hsp_status add_replica_holders(struct hsp_agent_setup *u, struct hsp_err *err)
 {
     struct statvfs fs;
     if (statvfs(u->dir, &fs) != 0) {
         return hsp_err_set(err, HSP_EIO, errno, "room in %s", u->dir);
     }
-    for (uint32_t i = 0; i < u->cfg.n_keepers; i++) {
+    for (uint32_t i = 0; i < u->cfg.n_replica_holders; i++) {
         uint32_t at = u->cfg.n_devices + i;
         u->device[at] = (struct hsp_m_device){.index = at,
                                               .card = u->cfg.card_of[at],
-                                              .kind = HSP_KIND_KEEPER,
+                                              .kind = HSP_KIND_REPLICA_HOLDER,
                                               .speed = 1,
                                               .mem_bytes = (uint64_t)fs.f_bavail * fs.f_frsize};
     }
@@ -619,14 +619,14 @@ enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_lo
         tell_copy(u, log);
         know_again(u, log);
         tell_folders(u, log);
-        st = add_keepers(u, err);
+        st = add_replica_holders(u, err);
     }
     if (st == HSP_OK) {
         st = measure_all(u, log, err);
     }
     u->machine.node = u->node;
     u->machine.address = advertised ? c->advertise_address : c->listen;
-    u->machine.n_devices = c->n_devices + c->n_keepers;
+    u->machine.n_devices = c->n_devices + c->n_replica_holders;
     u->machine.devices = u->device;
     if (st == HSP_OK) {
         find_cards(u, log);

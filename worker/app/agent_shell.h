@@ -63,7 +63,7 @@ struct hsp_agent_shell {
     struct hsp_agent *agent;
     const char *node, *dir; /* name; folder of its segments */
     uint32_t heartbeat_ms;
-    uint32_t n_execs; /* of the devices, then of the keepers */
+    uint32_t n_execs; /* of the devices, then of the replica holders */
     struct hsp_agent_exec exec[HSP_NODE_DEVICES];
     struct hsp_net *net;     /* connections to hspmdd and to the executors */
     struct hsp_arena *arena; /* of the message received last */

@@ -83,7 +83,7 @@ static const struct hsp_cfg_field fields[] = {
     {.path = "replica_holders",
      .old = "keepers",
      .type = HSP_FIELD_U32,
-     .offset = AT(n_keepers),
+     .offset = AT(n_replica_holders),
      .dflt = "2",
      .min = 0,
      .max = HSP_WORKER_DEVICES,
@@ -283,7 +283,7 @@ static enum hsp_status check_card(const struct hsp_worker_config *c, const struc
     return HSP_OK;
 }
 
-/* Behind devices and keepers: a device near no card uses the next one. */
+/* Behind devices and replica holders: a device near no card uses the next one. */
 static enum hsp_status load_cards(struct hsp_worker_config *c, struct hsp_arena *arena,
                                   struct hsp_err *err)
 {
@@ -346,7 +346,7 @@ enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_ar
     }
     if (st == HSP_OK) {
         uint32_t left = HSP_WORKER_DEVICES - c.n_devices;
-        c.n_keepers = c.n_keepers < left ? c.n_keepers : left;
+        c.n_replica_holders = c.n_replica_holders < left ? c.n_replica_holders : left;
         *ret = c;
     }
     return st;

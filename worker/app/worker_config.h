@@ -49,11 +49,13 @@ struct hsp_worker_config {
     uint32_t n_cards;
     struct hsp_card_config cards[HSP_WORKER_CARDS];
     uint32_t
-        card_of[HSP_WORKER_DEVICES];     /* of devices, and keepers behind them; with n_cards > 0 */
+        /* of devices, and replica holders behind them; with n_cards > 0 */
+        card_of[HSP_WORKER_DEVICES];
     bool card_named[HSP_WORKER_DEVICES]; /* the file says so */
     const struct hsp_yaml *devices_node; /* as written; parsed into the two below */
     uint32_t
-        n_keepers; /* executors that keep copies for other nodes; with the devices at most 16 */
+        /* executors that keep copies for other nodes; with the devices at most 16 */
+        n_replica_holders;
     uint32_t n_devices;
     struct hsp_device_config devices[HSP_WORKER_DEVICES];
     const char *origin[HSP_WORKER_KEYS]; /* of each key: "default", "FILE:LINE", ... */
@@ -69,8 +71,8 @@ const char *hsp_worker_key_origin(const struct hsp_worker_config *c);
 void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out);
 /* conf/hspmd-worker.yaml. */
 void hsp_worker_config_example(struct hsp_buf *out);
-/* Where the executor of a device or keeper accepts peers: *ret_told is the address for them instead
- * ("": the same). */
+/* Where the executor of a device or replica holder accepts peers: *ret_told is the address for them
+ * instead ("": the same). */
 const char *hsp_worker_listen(const struct hsp_worker_config *c, uint32_t device,
                               const char **ret_told);
 /* The name of the chosen transport. */

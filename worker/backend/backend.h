@@ -21,7 +21,7 @@
  * Ownership:  memory is the caller's until release; nothing under way may use it then: the caller
  *             has finished a ticket behind all work that names it, of every queue. So no queue uses
  *             memory that alloc gives out, also if it had another owner, and the first use of it
- *             awaits nothing. The test devices refuse an early release (tests/lib/ghost.h) and
+ *             awaits nothing. The test devices refuse an early release (tests/lib/mockdev.h) and
  *             report an early reuse as a race (tests/lib/fakecuda).
  */
 #ifndef HSP_BACKEND_H

@@ -306,7 +306,7 @@ static void close_memory(struct hsp_engine *e)
 /* Whether a micro-batch of the program may have @n sequences. */
 static bool may_have(const struct hsp_engine *e, uint32_t n)
 {
-    const struct hsp_stream_bind *s = &e->b->stream;
+    const struct hsp_pipeline_bind *s = &e->b->pipeline;
     bool found = e->corpus.start != NULL;  /* documents: there may be any number */
     for (int last = 0; last < 2; last++) { /* the first ones are the larger ones */
         found = found || (s->n_micro > 0 && hsp_micro_size(s->n_seq, s->n_micro,
@@ -595,7 +595,7 @@ enum hsp_status hsp_engine_fetch(struct hsp_engine *e, enum hsp_queue q, uint32_
 
 uint32_t hsp_engine_micro(const struct hsp_engine *e, uint32_t micro, uint32_t *ret_first)
 {
-    uint32_t first = e->eval ? e->b->stream.eval_first : e->b->stream.first_seq;
+    uint32_t first = e->eval ? e->b->pipeline.eval_first : e->b->pipeline.first_seq;
     for (uint32_t k = 0; k < micro && k < e->sheet.n_micro; k++) {
         first += e->sheet.micro[k].n_seq;
     }

@@ -82,9 +82,9 @@ struct hsp_engine {
 
     /* of the thread of the comm queue */
     struct hsp_staging_buffer send, recv; /* packed cells, where the device has them */
-    struct hsp_staging_buffer send_image,
-        recv_image;        /* the same for transports of the host; a device's */
-    uint64_t image_ticket; /* of the comm queue; reached: nobody reads an image */
+    struct hsp_staging_buffer send_staging,
+        recv_staging;        /* the same for transports of the host; a device's */
+    uint64_t staging_ticket; /* of the comm queue; reached: nobody reads an staging copy */
 
     struct hsp_staging_buffer fetched[HSP_N_QUEUES]; /* copies for hooks */
     struct hsp_load_ring load[HSP_N_QUEUES];

@@ -25,7 +25,7 @@ static enum hsp_status place(const struct hsp_engine *e, uint32_t k, uint32_t mi
     return st;
 }
 
-/* A micro-batch without sequences: nobody of the stream has any, so nothing is computed or
+/* A micro-batch without sequences: nobody of the pipeline has any, so nothing is computed or
  * moved. */
 bool hsp_entry_is_empty(const struct hsp_engine *e, const struct hsp_sched_entry *entry)
 {

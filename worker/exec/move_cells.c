@@ -1,10 +1,10 @@
 /* Moves cells between the tensors, the pack buffers and the memory for a transport.
  *
  * Cells are packed where the tensors are, by the backend. A transport gets the packed memory
- * itself, on a CPU or when the transport is the device's own; else an image of it in the host's
- * memory, for which the host waits once, after packing. The images are written by the host when the
- * device has read the messages received before (image_ticket), by the device in the order of its
- * queue. */
+ * itself, on a CPU or when the transport is the device's own; else an staging copy of it in the
+ * host's memory, for which the host waits once, after packing. The staging copies are written by
+ * the host when the device has read the messages received before (image_ticket), by the device in
+ * the order of its queue. */
 #include "worker/exec/move_cells.h"
 
 #include "proto/layout/box.h"
@@ -112,39 +112,39 @@ enum hsp_status hsp_move_no_memory(struct hsp_err *err, size_t bytes)
     return hsp_err_nomem(err, "%zu bytes of a move", bytes);
 }
 
-/* ---- images ---- */
+/* ---- staging copies ---- */
 
-enum hsp_status hsp_image_of(const struct hsp_move_run *r, struct hsp_staging_buffer *p, void *buf,
-                             size_t bytes, uint8_t **ret, struct hsp_err *err)
+enum hsp_status hsp_staging_of(const struct hsp_move_run *r, struct hsp_staging_buffer *p,
+                               void *buf, size_t bytes, uint8_t **ret, struct hsp_err *err)
 {
     struct hsp_engine *e = r->e;
     *ret = buf;
     if (!r->staged) {
         return HSP_OK;
     }
-    enum hsp_status st = e->o.backend->finish(e->o.backend, r->q, e->image_ticket, err);
+    enum hsp_status st = e->o.backend->finish(e->o.backend, r->q, e->staging_ticket, err);
     return st == HSP_OK ? hsp_pack_get(e, p, bytes, (void **)ret, err) : st;
 }
 
-enum hsp_status hsp_image_write(const struct hsp_move_run *r, void *image, const void *buf,
-                                size_t bytes, struct hsp_err *err)
+enum hsp_status hsp_staging_write(const struct hsp_move_run *r, void *staging, const void *buf,
+                                  size_t bytes, struct hsp_err *err)
 {
     struct hsp_backend *b = r->e->o.backend;
-    return r->staged ? b->copy(b, r->q, image, buf, bytes, err) : HSP_OK;
+    return r->staged ? b->copy(b, r->q, staging, buf, bytes, err) : HSP_OK;
 }
 
-enum hsp_status hsp_images_ready(const struct hsp_move_run *r, struct hsp_err *err)
+enum hsp_status hsp_staging_ready(const struct hsp_move_run *r, struct hsp_err *err)
 {
     return r->staged ? hsp_queue_finish(r->e, r->q, err) : HSP_OK;
 }
 
-enum hsp_status hsp_image_read(const struct hsp_move_run *r, void *buf, const void *image,
-                               size_t bytes, struct hsp_err *err)
+enum hsp_status hsp_staging_read(const struct hsp_move_run *r, void *buf, const void *staging,
+                                 size_t bytes, struct hsp_err *err)
 {
     struct hsp_backend *b = r->e->o.backend;
     if (!r->staged || bytes == 0) {
         return HSP_OK;
     }
-    enum hsp_status st = b->copy(b, r->q, buf, image, bytes, err);
-    return st == HSP_OK ? b->mark(b, r->q, &r->e->image_ticket, err) : st;
+    enum hsp_status st = b->copy(b, r->q, buf, staging, bytes, err);
+    return st == HSP_OK ? b->mark(b, r->q, &r->e->staging_ticket, err) : st;
 }

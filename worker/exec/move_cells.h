@@ -26,18 +26,18 @@ enum hsp_status hsp_move_unpack_all(const struct hsp_move_run *r, uint8_t *buf,
                                     struct hsp_err *err);
 /* Sets HSP_ENOMEM: no @bytes for a move. */
 enum hsp_status hsp_move_no_memory(struct hsp_err *err, size_t bytes);
-/* An image is a staging copy in host memory, for a transport that cannot reach the device's memory.
- * *ret: memory of @bytes for the transport, @buf itself where no image is needed. Either side may
- * write the image from now on. */
-enum hsp_status hsp_image_of(const struct hsp_move_run *r, struct hsp_staging_buffer *p, void *buf,
-                             size_t bytes, uint8_t **ret, struct hsp_err *err);
-/* The device copies to an image; not done before hsp_images_ready. */
-enum hsp_status hsp_image_write(const struct hsp_move_run *r, void *image, const void *buf,
-                                size_t bytes, struct hsp_err *err);
-/* Waits until the device has written the images, so that the transport may read them. */
-enum hsp_status hsp_images_ready(const struct hsp_move_run *r, struct hsp_err *err);
-/* The device copies from an image. */
-enum hsp_status hsp_image_read(const struct hsp_move_run *r, void *buf, const void *image,
-                               size_t bytes, struct hsp_err *err);
+/* An staging copy is a staging copy in host memory, for a transport that cannot reach the device's
+ * memory. *ret: memory of @bytes for the transport, @buf itself where no staging copy is needed.
+ * Either side may write the staging copy from now on. */
+enum hsp_status hsp_staging_of(const struct hsp_move_run *r, struct hsp_staging_buffer *p,
+                               void *buf, size_t bytes, uint8_t **ret, struct hsp_err *err);
+/* The device copies to an staging copy; not done before hsp_staging_ready. */
+enum hsp_status hsp_staging_write(const struct hsp_move_run *r, void *staging, const void *buf,
+                                  size_t bytes, struct hsp_err *err);
+/* Waits until the device has written the staging copies, so that the transport may read them. */
+enum hsp_status hsp_staging_ready(const struct hsp_move_run *r, struct hsp_err *err);
+/* The device copies from an staging copy. */
+enum hsp_status hsp_staging_read(const struct hsp_move_run *r, void *buf, const void *staging,
+                                 size_t bytes, struct hsp_err *err);
 
 #endif

@@ -80,20 +80,20 @@ enum hsp_status hsp_move_all_reduce(const struct hsp_move_run *r, uint32_t n, st
         st = st == HSP_OK ? pack_bucket(r, n, buf, true, err) : st;
     }
     if (st == HSP_OK) {
-        st = hsp_image_of(r, &r->e->send_image, buf, bytes, &wire, err);
+        st = hsp_staging_of(r, &r->e->send_staging, buf, bytes, &wire, err);
     }
     if (st == HSP_OK) {
-        st = hsp_image_write(r, wire, buf, bytes, err);
+        st = hsp_staging_write(r, wire, buf, bytes, err);
     }
     if (st == HSP_OK) {
-        st = hsp_images_ready(r, err);
+        st = hsp_staging_ready(r, err);
     }
     if (st == HSP_OK) {
         st = hsp_comm_all_reduce(r->comm, &g, r->m->channel, r->out.dtype, hsp_move_how(r), wire,
                                  bytes / r->elem, err);
     }
     if (st == HSP_OK) {
-        st = hsp_image_read(r, buf, wire, bytes, err);
+        st = hsp_staging_read(r, buf, wire, bytes, err);
     }
     return st == HSP_OK && packed ? pack_bucket(r, n, buf, false, err) : st;
 }
@@ -140,21 +140,21 @@ static enum hsp_status scatter_sum(const struct hsp_move_run *r, const struct hs
                                    size_t out_bytes, struct hsp_err *err)
 {
     uint8_t *from = NULL, *to = NULL;
-    enum hsp_status st = hsp_image_of(r, &r->e->send_image, in, in_bytes, &from, err);
+    enum hsp_status st = hsp_staging_of(r, &r->e->send_staging, in, in_bytes, &from, err);
     if (st == HSP_OK) {
-        st = hsp_image_of(r, &r->e->recv_image, out, out_bytes, &to, err);
+        st = hsp_staging_of(r, &r->e->recv_staging, out, out_bytes, &to, err);
     }
     if (st == HSP_OK) {
-        st = hsp_image_write(r, from, in, in_bytes, err);
+        st = hsp_staging_write(r, from, in, in_bytes, err);
     }
     if (st == HSP_OK) {
-        st = hsp_images_ready(r, err);
+        st = hsp_staging_ready(r, err);
     }
     if (st == HSP_OK) {
         st = hsp_comm_reduce_scatter(r->comm, g, r->m->channel, r->out.dtype, hsp_move_how(r), from,
                                      count, to, err);
     }
-    return st == HSP_OK ? hsp_image_read(r, out, to, out_bytes, err) : st;
+    return st == HSP_OK ? hsp_staging_read(r, out, to, out_bytes, err) : st;
 }
 
 static enum hsp_status reduce_scatter(const struct hsp_move_run *r, uint32_t n,
@@ -204,18 +204,18 @@ static enum hsp_status gather_parts(const struct hsp_move_run *r, const struct h
 {
     uint8_t *wire = NULL;
     size_t mine = begin[g->me];
-    enum hsp_status st = hsp_image_of(r, &r->e->recv_image, buf, bytes, &wire, err);
+    enum hsp_status st = hsp_staging_of(r, &r->e->recv_staging, buf, bytes, &wire, err);
     if (st == HSP_OK) {
-        st = hsp_image_write(r, wire + mine, buf + mine, count[g->me] * r->elem, err);
+        st = hsp_staging_write(r, wire + mine, buf + mine, count[g->me] * r->elem, err);
     }
     if (st == HSP_OK) {
-        st = hsp_images_ready(r, err);
+        st = hsp_staging_ready(r, err);
     }
     if (st == HSP_OK) {
         st = hsp_comm_all_gather(r->comm, g, r->m->channel, r->out.dtype, wire + mine, count, wire,
                                  err);
     }
-    return st == HSP_OK ? hsp_image_read(r, buf, wire, bytes, err) : st;
+    return st == HSP_OK ? hsp_staging_read(r, buf, wire, bytes, err) : st;
 }
 
 static enum hsp_status all_gather(const struct hsp_move_run *r, uint32_t n,
@@ -275,7 +275,7 @@ static enum hsp_status receive_sum(const struct hsp_move_run *r, uint32_t root, 
     uint8_t *buf, *wire = NULL;
     enum hsp_status st = hsp_pack_get(r->e, &r->e->recv, bytes, (void **)&buf, err);
     if (st == HSP_OK) {
-        st = hsp_image_of(r, &r->e->recv_image, buf, bytes, &wire, err);
+        st = hsp_staging_of(r, &r->e->recv_staging, buf, bytes, &wire, err);
     }
     if (st == HSP_OK) {
         st = c->ops->irecv(c, root, r->m->channel, hsp_run(wire, bytes), &req, err);
@@ -284,7 +284,7 @@ static enum hsp_status receive_sum(const struct hsp_move_run *r, uint32_t root, 
         st = c->ops->wait(c, &req, err);
     }
     if (st == HSP_OK) {
-        st = hsp_image_read(r, buf, wire, bytes, err);
+        st = hsp_staging_read(r, buf, wire, bytes, err);
     }
     return st == HSP_OK ? hsp_move_unpack_all(r, buf, err) : st;
 }
@@ -293,8 +293,8 @@ static enum hsp_status receive_sum(const struct hsp_move_run *r, uint32_t root, 
 static enum hsp_status send_sum(const struct hsp_move_run *r, uint32_t peer, uint8_t *buf,
                                 size_t bytes, struct hsp_err *err)
 {
-    /* its image has just been received into */
-    void *wire = r->staged ? r->e->recv_image.data : buf;
+    /* its staging copy has just been received into */
+    void *wire = r->staged ? r->e->recv_staging.data : buf;
     r->e->comm_bytes += bytes;
     return r->comm->ops->send(r->comm, peer, r->m->channel, wire, bytes, err);
 }

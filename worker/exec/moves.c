@@ -47,7 +47,7 @@ struct message {
     uint32_t n_cells;
     size_t bytes;
     uint8_t *buf;  /* in the tensor, or in a pack buffer */
-    uint8_t *wire; /* memory for the transport: buf, or its image */
+    uint8_t *wire; /* memory for the transport: buf, or its staging copy */
     bool packed;   /* buf is in a pack buffer */
     size_t used;   /* packed so far */
     struct hsp_comm_req req;
@@ -77,12 +77,12 @@ static size_t rounded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Pack buffers for the messages that need one, images for all. */
+/* Pack buffers for the messages that need one, staging copies for all. */
 static enum hsp_status p2p_buffers(const struct hsp_move_run *r, struct message *msg, uint32_t n,
                                    struct hsp_err *err)
 {
     size_t need[2] = {0, 0}, all[2] = {0, 0}, at[2] = {0, 0}, wired[2] = {0, 0};
-    uint8_t *base[2], *image[2] = {NULL, NULL};
+    uint8_t *base[2], *staging[2] = {NULL, NULL};
     for (uint32_t k = 0; k < n; k++) {
         need[msg[k].send] += msg[k].buf ? 0 : rounded(msg[k].bytes);
         all[msg[k].send] += rounded(msg[k].bytes);
@@ -92,10 +92,10 @@ static enum hsp_status p2p_buffers(const struct hsp_move_run *r, struct message 
         st = hsp_pack_get(r->e, &r->e->send, need[1], (void **)&base[1], err);
     }
     if (st == HSP_OK) {
-        st = hsp_image_of(r, &r->e->recv_image, NULL, all[0], &image[0], err);
+        st = hsp_staging_of(r, &r->e->recv_staging, NULL, all[0], &staging[0], err);
     }
     if (st == HSP_OK) {
-        st = hsp_image_of(r, &r->e->send_image, NULL, all[1], &image[1], err);
+        st = hsp_staging_of(r, &r->e->send_staging, NULL, all[1], &staging[1], err);
     }
     for (uint32_t k = 0; k < n && st == HSP_OK; k++) {
         struct message *x = &msg[k];
@@ -104,7 +104,7 @@ static enum hsp_status p2p_buffers(const struct hsp_move_run *r, struct message 
             x->buf = base[x->send] + at[x->send];
             at[x->send] += rounded(x->bytes);
         }
-        x->wire = r->staged ? image[x->send] + wired[x->send] : x->buf;
+        x->wire = r->staged ? staging[x->send] + wired[x->send] : x->buf;
         wired[x->send] += rounded(x->bytes);
     }
     return st;
@@ -154,10 +154,10 @@ static enum hsp_status p2p_pack(const struct hsp_move_run *r, struct message *ms
     enum hsp_status st = p2p_cells(r, msg, n, true, err);
     for (uint32_t k = 0; k < n && st == HSP_OK; k++) {
         if (msg[k].send) {
-            st = hsp_image_write(r, msg[k].wire, msg[k].buf, msg[k].bytes, err);
+            st = hsp_staging_write(r, msg[k].wire, msg[k].buf, msg[k].bytes, err);
         }
     }
-    return st == HSP_OK ? hsp_images_ready(r, err) : st;
+    return st == HSP_OK ? hsp_staging_ready(r, err) : st;
 }
 
 static enum hsp_status p2p_unpack(const struct hsp_move_run *r, struct message *msg, uint32_t n,
@@ -166,7 +166,7 @@ static enum hsp_status p2p_unpack(const struct hsp_move_run *r, struct message *
     enum hsp_status st = HSP_OK;
     for (uint32_t k = 0; k < n && st == HSP_OK; k++) {
         if (!msg[k].send) {
-            st = hsp_image_read(r, msg[k].buf, msg[k].wire, msg[k].bytes, err);
+            st = hsp_staging_read(r, msg[k].buf, msg[k].wire, msg[k].bytes, err);
         }
     }
     return st == HSP_OK ? p2p_cells(r, msg, n, false, err) : st;

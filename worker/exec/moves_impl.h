@@ -8,7 +8,7 @@ struct hsp_move_run {
     const struct hsp_instr *i;
     const struct hsp_move *m;
     struct hsp_comm *comm; /* of the move */
-    bool staged;           /* through images */
+    bool staged;           /* through staging copies */
     enum hsp_devq q;
     uint32_t micro;
     int64_t n_seq; /* of the running micro-batch */

@@ -177,7 +177,7 @@ enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
     e->send = e->recv = (struct hsp_staging_buffer){.mem = HSP_MEM_DEVICE, .q = HSP_DEVQ_COMM};
-    e->send_image = e->recv_image =
+    e->send_staging = e->recv_staging =
         (struct hsp_staging_buffer){.mem = HSP_MEM_HOST, .q = HSP_DEVQ_COMM};
     enum hsp_status st = HSP_OK;
     for (int q = 0; q < HSP_N_QUEUES && st == HSP_OK; q++) {
@@ -198,8 +198,8 @@ enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err)
 void hsp_staging_retire(struct hsp_engine *e)
 {
     struct hsp_backend *b = e->o.backend;
-    struct hsp_staging_buffer *pack[] = {&e->send,       &e->recv,       &e->send_image,
-                                         &e->recv_image, &e->fetched[0], &e->fetched[1]};
+    struct hsp_staging_buffer *pack[] = {&e->send,         &e->recv,       &e->send_staging,
+                                         &e->recv_staging, &e->fetched[0], &e->fetched[1]};
     for (size_t k = 0; k < sizeof pack / sizeof pack[0]; k++) {
         b->release(b, pack[k]->mem, pack[k]->data);
         pack[k]->data = NULL;

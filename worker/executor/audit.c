@@ -16,7 +16,7 @@
 #define STATE_MAX_BYTES (64u << 20)
 #define FLUSH_NS        INT64_C(20000000) /* how old a record may get: 20 ms */
 
-/* Whether this rank adds its stream's tokens to the step's statistics. */
+/* Whether this rank adds its pipeline's tokens to the step's statistics. */
 static bool counts_tokens(const struct hsp_program *p)
 {
     for (uint32_t i = 0; i < p->tpl.n_instrs; i++) {

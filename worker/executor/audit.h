@@ -3,9 +3,9 @@
  *
  * Role:    written for tests, and to prove which samples a model has seen; off by default.
  * Purity:  shell (files).
- * Format:  NODE-DEVICE.jsonl has one JSON line per step and stream. NODE-DEVICE.state has one JSON
- *          line at each end of a switch, with the box and content hash of each sealed part. Hashes
- *          of disjoint boxes of one tensor add up, mod 2^64, to the hash of their union
+ * Format:  NODE-DEVICE.jsonl has one JSON line per step and pipeline. NODE-DEVICE.state has one
+ *          JSON line at each end of a switch, with the box and content hash of each sealed part.
+ *          Hashes of disjoint boxes of one tensor add up, mod 2^64, to the hash of their union
  *          (box_hash.h), so both ends can be compared whatever the cuts. NODE-DEVICE.activity has a
  *          record of 16 bytes, host byte order, for each instruction of the compute queue when it
  *          is done: i64 monotonic clock in ns, u32 epoch (its low 32 bits), u32 kind of segment
@@ -19,7 +19,7 @@
 
 /* Notes the samples of @step before its vote, so that no committed step lacks a note. The notes of
  * the newest epoch count: a step that was not committed is computed again. Only the rank that
- * counts its stream's tokens writes. HSP_OK without an audit folder. HSP_EIO, HSP_ENOSPC. */
+ * counts its pipeline's tokens writes. HSP_OK without an audit folder. HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_audit_step(const struct hsp_ex_epoch *e, uint64_t step, struct hsp_err *err);
 
 /* Notes the hashes of this member's own state, which is sealed as @version, at the end of an epoch

@@ -101,7 +101,7 @@ static void drop(void *ctx)
     free(x);
 }
 
-/* ---- for the keeper thread ---- */
+/* ---- for the replication thread ---- */
 
 /* Parameters and pieces, which are of this memory alone. */
 static bool copy_pieces(const struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o,

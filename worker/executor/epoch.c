@@ -39,7 +39,7 @@
 #include "worker/executor/epoch_sources.h"
 #include "worker/executor/epoch_train.h"
 #include "worker/executor/epoch_transfer.h"
-#include "worker/executor/epoch_twins.h"
+#include "worker/executor/replica_check.h"
 #include "worker/executor/epoch_verify.h"
 #include "worker/executor/folder_fault.h"
 #include "worker/executor/folder_mark.h"
@@ -98,7 +98,7 @@ static enum hsp_status decode(struct hsp_ex_epoch *e, struct hsp_err *err)
         st = hsp_err_set(err, HSP_EPROTO, 0, "PREPARE and its package disagree about the peers");
     }
     if (st == HSP_OK && e->p->n_ranks + e->p->n_keepers > e->p->n_peers) {
-        st = hsp_err_set(err, HSP_EPROTO, 0, "more members and keepers than peers");
+        st = hsp_err_set(err, HSP_EPROTO, 0, "more members and replica holders than peers");
     }
     if (st != HSP_OK || !e->member) {
         return st;
@@ -247,7 +247,7 @@ static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, str
     }
     if (st == HSP_OK && e->member) {
         f->fact = HSP_FACT_OTHER;
-        st = hsp_epoch_twins_open(e, err);
+        st = hsp_replica_check_open(e, err);
     }
     return st;
 }
@@ -381,7 +381,7 @@ static enum hsp_status make_fresh(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* A member with processors for both fetches the weights alone; its keeper thread
+/* A member with processors for both fetches the weights alone; its replication thread
  * fetches the rest. */
 static enum hsp_status get_state(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
@@ -442,7 +442,7 @@ static enum hsp_status start(struct hsp_ex_epoch *e, uint64_t *version, struct h
         st = hsp_epoch_device_load(e, *version,
                                    e->fetch != NULL ? HSP_EPOCH_WEIGHTS : HSP_EPOCH_ALL, err);
     }
-    if (st == HSP_OK && e->fetch == NULL) { /* else the keeper thread does both */
+    if (st == HSP_OK && e->fetch == NULL) { /* else the replication thread does both */
         st = hsp_notes_share(e, err);
     }
     if (st == HSP_OK && e->fetch == NULL) {
@@ -465,16 +465,17 @@ static enum hsp_status serve_or_train(struct hsp_ex_epoch *e, uint64_t version, 
     if (e->keeps) {
         return hsp_epoch_keep(e, version, err);
     }
-    if (pthread_create(&e->keeper, NULL, hsp_epoch_keeper, e) != 0) {
+    if (pthread_create(&e->replication, NULL, hsp_epoch_replication, e) != 0) {
         return hsp_err_set(err, HSP_ENOMEM, 0, "cannot start a thread");
     }
-    e->has_keeper = true;
+    e->has_replication = true;
     return hsp_epoch_train(e, version, err);
 }
 
-/* The epoch of a keeper broke, or ended by a switch. The control thread knows the prepared epoch,
- * so it decides whether this is a loss. The mesh names the peer. */
-static void keeper_failed(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
+/* The epoch of a replica holder broke, or ended by a switch. The control thread knows the prepared
+ * epoch, so it decides whether this is a loss. The mesh names the peer. */
+static void replica_holder_failed(struct hsp_ex_epoch *e, enum hsp_status st,
+                                  const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
     if (!e->lost && !e->cancelled && st != HSP_EPEER) {
@@ -491,7 +492,7 @@ static void fail(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_er
     struct hsp_err first;
     hsp_epoch_device_check(e->env);
     (void)pthread_mutex_lock(&e->lock);
-    if (e->uncopied.code != HSP_OK) { /* the keeper thread has ended the steps */
+    if (e->uncopied.code != HSP_OK) { /* the replication thread has ended the steps */
         first = e->uncopied;
         st = first.code;
         err = &first;
@@ -508,11 +509,11 @@ static void fail(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_er
         hsp_epoch_tell_broken(e, st, err, before_start);
     }
     hsp_epoch_abort(e);
-    if (!e->has_keeper) { /* else it is the keeper thread's */
+    if (!e->has_replication) { /* else it is the replication thread's */
         hsp_epoch_fetch_end(e);
     }
     if (kept) {
-        keeper_failed(e, st, err);
+        replica_holder_failed(e, st, err);
     } else {
         hsp_epoch_tell_broken(e, st, err, before_start);
     }
@@ -638,8 +639,8 @@ void hsp_epoch_halt(struct hsp_ex_epoch *e)
     if (e->has_run) {
         (void)pthread_join(e->run, NULL); /* fails only for threads that are not ours */
     }
-    if (e->has_keeper) {
-        (void)pthread_join(e->keeper, NULL);
+    if (e->has_replication) {
+        (void)pthread_join(e->replication, NULL);
     }
     hsp_engine_halt(e->engine);
     hsp_epoch_direct_close(e);
@@ -662,7 +663,7 @@ static void give_rest_back(void *epoch)
         hsp_epoch_sources_free(e->from);
     }
     log_seals(e);
-    hsp_epoch_twins_close(e);
+    hsp_replica_check_close(e);
     e->watch = hsp_data_watch_end(e->watch);
     e->data = hsp_data_cache_put(e->env->data, e->data);
     if (e->cancel_fd >= 0) {

@@ -2,15 +2,15 @@
  *
  * Role:      made and closed by the executor's control thread (executor.c). Its *run thread* builds
  *            the program and the meshes, waits for START or a hand-over, fetches the state, and
- *            trains. Its *keeper thread* seals each new version, makes its promised copies, and
- *            writes the checkpoints.
+ *            trains. Its *replication thread* seals each new version, makes its promised copies,
+ *            and writes the checkpoints.
  * Threads:   fields under `lock` are shared by the three threads and signalled by `cond`; the run
  *            thread owns all other fields until it has ended. The run thread uses the data mesh
  *            (the engine). It uses the state mesh and the mesh of the move until it has made the
- *            keeper thread, which uses them from then on. Of a moving state the run thread takes
- *            the weights and begins a forward; the keeper thread takes the rest beside it. The
- *            engine writes no state before the first vote, and that vote waits for the copies of
- *            the first version.
+ *            replication thread, which uses them from then on. Of a moving state the run thread
+ *            takes the weights and begins a forward; the replication thread takes the rest beside
+ *            it. The engine writes no state before the first vote, and that vote waits for the
+ *            copies of the first version.
  * Ownership: the epoch owns its arena, meshes, mapped segments, engine and threads.
  * Contract:  worker/agent/EXECUTOR.md.
  */
@@ -94,7 +94,7 @@ enum hsp_epoch_phase {
     HSP_EPOCH_BUILDING, /* PREPARE is being answered */
     HSP_EPOCH_READY,    /* READY sent; waits for the word to go */
     HSP_EPOCH_MOVING,   /* fetching the state; a member: the weights */
-    HSP_EPOCH_RUNNING,  /* a keeper too: it takes the versions; `moved` may come later */
+    HSP_EPOCH_RUNNING,  /* a replica holder too: it takes the versions; `moved` may come later */
     HSP_EPOCH_SERVING,  /* a source that has sent its rows; or all steps are done */
     HSP_EPOCH_LEFT,     /* switched to the next one; kept until that has voted once */
     HSP_EPOCH_FAILED    /* building failed, or broken: sealed */
@@ -104,7 +104,7 @@ enum hsp_epoch_phase {
  * has served may go without breaking the members, so each purpose has its own. */
 enum hsp_epoch_mesh {
     HSP_MESH_DATA,  /* members: the engine's */
-    HSP_MESH_STATE, /* members and keepers: copies; of members also checkpoints, restore */
+    HSP_MESH_STATE, /* members and replica holders: copies; of members also checkpoints, restore */
     HSP_MESH_MOVE,  /* all: state at the start of the epoch */
     HSP_EPOCH_MESHES
 };
@@ -135,7 +135,7 @@ struct hsp_epoch_record {
     uint32_t flags;  /* of rank 0's next vote record; 0: none is wanted */
     uint32_t number; /* of the trace that is recorded, 0 none */
     uint32_t n_state;
-    struct hsp_state_span state[HSP_STATE_SPANS]; /* of the keeper thread */
+    struct hsp_state_span state[HSP_STATE_SPANS]; /* of the replication thread */
 };
 
 /* Times of the seals of an epoch; of the thread that seals. */
@@ -147,8 +147,8 @@ struct hsp_seal_times {
 /* The newest steps that rank 0 has reported, or died before it could: some seconds, in which hspmdd
  * may have been away. Each costs a message when the epoch breaks. */
 #define HSP_EPOCH_SAID 64
-/* The steps that keepers are told of later, at most: 44 minutes in which the keeper thread writes a
- * checkpoint, where a step takes 10 ms. They take 19 MB. */
+/* The steps that replica holders are told of later, at most: 44 minutes in which the replication
+ * thread writes a checkpoint, where a step takes 10 ms. They take 19 MB. */
 #define HSP_EPOCH_UNTOLD ((size_t)1 << 18)
 struct hsp_said {
     uint32_t n; /* so far; the newest HSP_EPOCH_SAID are here */
@@ -157,8 +157,8 @@ struct hsp_said {
         double loss, val_loss, grad_norm, lr, seconds;
         uint32_t sequence;
     } step[HSP_EPOCH_SAID];
-    /* Owned: at rank 0 the steps of which its keepers have not been told, where not every version
-     * is due. */
+    /* Owned: at rank 0 the steps of which its replica holders have not been told, where not every
+     * version is due. */
     struct hsp_said_step *untold;
     size_t n_untold, cap_untold;
 };
@@ -166,15 +166,15 @@ struct hsp_said {
 /* Why no member could begin with the checkpoint that PREPARE names. */
 enum hsp_ckpt_refusal { HSP_CKPT_TAKEN, HSP_CKPT_GONE, HSP_CKPT_DAMAGED };
 
-/* The work of the keeper thread. */
-enum hsp_keeper_work {
+/* The work of the replication thread. */
+enum hsp_replication_work {
     HSP_KEEPER_NONE, /* there is no such thread */
     HSP_KEEPER_IDLE,
-    HSP_KEEPER_FETCH,
-    HSP_KEEPER_SEAL,
+    HSP_REPLICATION_FETCH,
+    HSP_REPLICATION_SEAL,
     HSP_KEEPER_COPY,
-    HSP_KEEPER_TELL,
-    HSP_KEEPER_CHECKPOINT,
+    HSP_REPLICATION_TELL,
+    HSP_REPLICATION_CHECKPOINT,
     HSP_KEEPER_END
 };
 /* The work of its threads beside that of engine and meshes. */
@@ -182,7 +182,7 @@ struct hsp_epoch_threads {
     bool awaits_copies; /* a vote waits for its version */
     bool hurries;       /* until that is confirmed */
     int64_t awaits_ns;  /* since */
-    enum hsp_keeper_work work;
+    enum hsp_replication_work work;
     int64_t work_ns;
 };
 
@@ -196,7 +196,7 @@ struct hsp_ex_epoch {
     struct hsp_program prog; /* members; of a pool the one for the longest sequences */
     const struct hsp_program *shorter[HSP_PKG_POOL]; /* the others, pkg.n_shorter */
     bool member; /* has a program; else it keeps copies, or is a source */
-    bool keeps;  /* one of the keepers: takes every version, computes nothing */
+    bool keeps;  /* one of the replica holders: takes every version, computes nothing */
     const struct hsp_held_data *data; /* held in env's cache; members */
     struct hsp_data_watch *watch;     /* of its files; the engine's communication thread only */
     uint64_t mem_bytes;               /* taken */
@@ -208,27 +208,28 @@ struct hsp_ex_epoch {
     struct hsp_slots slots;           /* which of them has which version */
     bool alone;   /* at its end no other epoch uses its layout: segments go if none is sealed */
     bool dropped; /* the same: those that are not sealed go in any case */
-    struct hsp_epoch_device dev;   /* the state that it computes with */
-    struct hsp_epoch_twins *twins; /* its replicas on other ranks (epoch_twins.c); members */
-    uint32_t n_copies;             /* ranks that copy to me */
+    struct hsp_epoch_device dev; /* the state that it computes with */
+    /* its replicas on other ranks (replica_check.c); members */
+    struct hsp_replica_check *replica_check;
+    uint32_t n_copies; /* ranks that copy to me */
     struct hsp_epoch_copy *copies;
     struct hsp_epoch_check *check;  /* its state is being verified (epoch_verify.c); the lock */
     struct hsp_epoch_sources *from; /* a recovery: verified state of this device; NULL: none */
     struct hsp_epoch_fetch
-        *fetch;                 /* of the run thread until the keeper thread begins, then of that */
-    struct hsp_fetched fetched; /* the same */
-    double version_ms;          /* when the version was known */
+        *fetch; /* of the run thread until the replication thread begins, then of that */
+    struct hsp_fetched fetched;    /* the same */
+    double version_ms;             /* when the version was known */
     enum hsp_ckpt_refusal refused; /* the run thread's (epoch_restore.h) */
     struct hsp_engine *engine;
-    pthread_t run, keeper;
-    bool has_run, has_keeper, halted;
+    pthread_t run, replication;
+    bool has_run, has_replication, halted;
     struct hsp_gift ended;        /* to the reapers */
     int cancel_fd;                /* eventfd: gives up connecting */
     struct hsp_activity activity; /* the run thread only */
     int64_t
         vote_ns; /* the last vote, before it the begin of the first step; communication thread */
     struct hsp_due_distance distance; /* the same, of rank 0 */
-    bool unnoted;    /* the same, of a keeper its run thread: a step could not be noted */
+    bool unnoted;    /* the same, of a replica holder its run thread: a step could not be noted */
     bool seals_live; /* the run thread is at it (epoch_live.h) */
 
     pthread_mutex_t lock;
@@ -261,16 +262,17 @@ struct hsp_ex_epoch {
     uint64_t confirmed;     /* newest version with confirmed copies; HSP_NO_VERSION: none */
     uint64_t stable;        /* newest version known to be stable */
     atomic_bool marked;     /* the folder of the job was made, or found, and has its mark */
-    int64_t copied_ns;      /* keeper: the begin of its last copies; 0: there were none */
-    uint64_t ckpt_written;  /* keeper: version of its last shared checkpoint; 0: none */
-    uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
+    int64_t copied_ns;      /* replication: the begin of its last copies; 0: there were none */
+    uint64_t ckpt_written;  /* replication: version of its last shared checkpoint; 0: none */
+    uint64_t checkpoint_at; /* version the replication thread is to write, HSP_NO_VERSION none */
     bool checkpoint_asked;  /* by a vote record, not by the calendar */
     bool voted;             /* a vote of this epoch has passed, as far as is known here */
     struct hsp_epoch_record trace;
-    struct hsp_said said;        /* at rank 0, its heir and keepers that are told; else empty */
+    /* at rank 0, its successor and replica holders that are told; else empty */
+    struct hsp_said said;
     struct hsp_epoch_threads at; /* for epoch_stand.h */
-    bool no_more_versions;       /* the keeper may end */
-    /* The error that ended the keeper thread; code HSP_OK: none. */
+    bool no_more_versions;       /* the replication thread may end */
+    /* The error that ended the replication thread; code HSP_OK: none. */
     struct hsp_err uncopied;
 };
 

@@ -13,7 +13,7 @@
 #include "worker/executor/epoch_damage.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_sources.h"
-#include "worker/executor/epoch_twins.h"
+#include "worker/executor/replica_check.h"
 #include "worker/executor/kill_point.h"
 
 #define ROW_HEAD 16
@@ -162,12 +162,12 @@ static enum hsp_status send_copies(struct hsp_ex_epoch *e, uint64_t version, uin
     return st;
 }
 
-/* To each keeper. */
+/* To each replica holder. */
 static enum hsp_status send_sum(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
     uint32_t n = e->p->rank < e->p->n_ranks ? e->p->n_keepers : 0;
-    uint64_t sum = n > 0 ? hsp_epoch_twins_sum(e, version) : 0;
+    uint64_t sum = n > 0 ? hsp_replica_check_sum(e, version) : 0;
     enum hsp_status st = HSP_OK;
     for (uint32_t k = 0; st == HSP_OK && k < n; k++) {
         st = comm->ops->send(comm, e->p->n_ranks + k, CHANNEL_SUM, &sum, sizeof sum, err);
@@ -175,7 +175,8 @@ static enum hsp_status send_sum(struct hsp_ex_epoch *e, uint64_t version, struct
     return st;
 }
 
-/* *ret_equal, at a keeper: whether the sums of all ranks say that their replicas are equal. */
+/* *ret_equal, at a replica holder: whether the sums of all ranks say that their replicas are
+ * equal. */
 static enum hsp_status take_sums(struct hsp_ex_epoch *e, uint64_t version, bool *ret_equal,
                                  struct hsp_err *err)
 {
@@ -264,7 +265,8 @@ static enum hsp_status await_acks(struct hsp_ex_epoch *e, uint64_t version, stru
     return st;
 }
 
-/* Tells the keepers what they note, and the version that follows where they cannot know it. */
+/* Tells the replica holders what they note, and the version that follows where they cannot know
+ * it. */
 static enum hsp_status announce(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     if (e->due.all) {
@@ -273,7 +275,7 @@ static enum hsp_status announce(struct hsp_ex_epoch *e, uint64_t version, struct
     return e->p->rank == 0 ? hsp_epoch_share_steps(e, CHANNEL_STEP, version, err) : HSP_OK;
 }
 
-enum hsp_status hsp_epoch_tell_keepers(struct hsp_ex_epoch *e, struct hsp_err *err)
+enum hsp_status hsp_epoch_tell_replica_holders(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     return hsp_epoch_share_steps(e, CHANNEL_STEP, HSP_NO_VERSION, err);
 }

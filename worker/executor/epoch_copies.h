@@ -2,7 +2,7 @@
  * with which an epoch begins.
  *
  * A replica holder has no vote. So each rank also sends the holder the word of its vote record
- * (epoch_twins.h), and a holder seals no version whose words do not add up to 0. Example: ranks 0
+ * (replica_check.h), and a holder seals no version whose words do not add up to 0. Example: ranks 0
  * and 1 on one node are replicas, rank 1 writes a wrong version 13, and the node is lost before the
  * vote. The holder has version 12, from which the job goes on.
  */
@@ -19,7 +19,7 @@ enum hsp_status hsp_epoch_learn_version(struct hsp_ex_epoch *e, uint64_t *versio
 enum hsp_status hsp_epoch_next_copy(struct hsp_ex_epoch *e, uint64_t *version, struct hsp_err *err);
 /* At rank 0, where not every version is due: tells the replica holders the steps that they have not
  * been told. Errors of the mesh. */
-enum hsp_status hsp_epoch_tell_keepers(struct hsp_ex_epoch *e, struct hsp_err *err);
+enum hsp_status hsp_epoch_tell_replica_holders(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Sends the copies of the sealed @version over the state mesh, and receives the copies that this
  * device keeps. Returns when all are confirmed. Errors of the mesh. */
 enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,

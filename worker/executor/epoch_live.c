@@ -8,8 +8,9 @@
 static bool by_loss(struct hsp_ex_epoch *e, enum hsp_status st)
 {
     (void)pthread_mutex_lock(&e->lock);
-    enum hsp_status keeper = e->uncopied.code;
-    bool well = e->unsealed.code == HSP_OK && (keeper == HSP_OK || keeper == HSP_ECANCELED);
+    enum hsp_status replication = e->uncopied.code;
+    bool well =
+        e->unsealed.code == HSP_OK && (replication == HSP_OK || replication == HSP_ECANCELED);
     (void)pthread_mutex_unlock(&e->lock);
     return well && (st == HSP_EPEER || st == HSP_ECANCELED) && !hsp_epoch_is_stopped(e);
 }
@@ -24,7 +25,7 @@ static bool begin(struct hsp_ex_epoch *e)
     bool may = !e->due.all && !pending && !e->sealing && whole && version > e->sealed;
     e->sealing = e->sealing || may;
     (void)pthread_mutex_unlock(&e->lock);
-    if (pending && version > due) { /* the keeper thread seals the due version itself */
+    if (pending && version > due) { /* the replication thread seals the due version itself */
         hsp_log(e->env->log, HSP_LOG_INFO, "executor",
                 "epoch %" PRIu64 " of job %u has ended at version %" PRIu64
                 ", which is not sealed: version %" PRIu64 " is not known to be stable",

@@ -68,7 +68,8 @@ enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind
     }
     uint64_t need = e->mem_bytes = memory_needed(e);
     *ret_fact = HSP_FACT_OUT_OF_MEMORY;
-    if (e->member && need > e->env->mem_bytes) { /* a keeper takes room in the folder only */
+    if (e->member &&
+        need > e->env->mem_bytes) { /* a replica holder takes room in the folder only */
         *ret_amount = need - e->env->mem_bytes;
         return hsp_err_set(err, HSP_ENOMEM, 0,
                            "needs %" PRIu64 " bytes, the device offers %" PRIu64, need,

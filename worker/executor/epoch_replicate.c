@@ -1,4 +1,4 @@
-/* A keeper has no other work, so its run thread does the work of a keeper thread.
+/* A replica holder has no other work, so its run thread does the work of a replication thread.
  *
  * Every rank works in one order: the checkpoint of version t (its vote has passed), then the copies
  * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
@@ -19,11 +19,11 @@
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_trace.h"
 #include "worker/executor/epoch_transfer.h"
-#include "worker/executor/epoch_twins.h"
+#include "worker/executor/replica_check.h"
 #include "worker/executor/kill_point.h"
 #include "worker/executor/step_share.h"
 
-static void note_work(struct hsp_ex_epoch *e, enum hsp_keeper_work w)
+static void note_work(struct hsp_ex_epoch *e, enum hsp_replication_work w)
 {
     e->at.work = w;
     e->at.work_ns = hsp_clock_ns();
@@ -35,8 +35,8 @@ static bool to_seal(const struct hsp_ex_epoch *e)
     return e->due.newest > e->sealed && e->written == e->due.newest;
 }
 
-/* Rank 0 has notes of many steps that keepers do not know of, or of the first ones: a keeper that
- * knows of a vote of this epoch closes the epoch before it. Under the lock. */
+/* Rank 0 has notes of many steps that replica holders do not know of, or of the first ones: a
+ * replica holder that knows of a vote of this epoch closes the epoch before it. Under the lock. */
 static bool tells(const struct hsp_ex_epoch *e)
 {
     uint32_t n = (uint32_t)e->said.n_untold;
@@ -44,26 +44,26 @@ static bool tells(const struct hsp_ex_epoch *e)
 }
 
 /* Waits for the next work. *ret_version: its version. */
-static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy,
-                                      uint64_t *ret_version, bool *ret_asked)
+static enum hsp_replication_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy,
+                                           uint64_t *ret_version, bool *ret_asked)
 {
-    enum hsp_keeper_work w = HSP_KEEPER_END;
+    enum hsp_replication_work w = HSP_KEEPER_END;
     (void)pthread_mutex_lock(&e->lock);
     for (;;) {
         if (e->cancelled || e->lost || e->phase == HSP_EPOCH_FAILED) {
             break;
         }
         if (e->fetch != NULL) {
-            w = HSP_KEEPER_FETCH;
+            w = HSP_REPLICATION_FETCH;
             *ret_version = e->sealed;
             break;
         }
         if (to_seal(e) && e->phase != HSP_EPOCH_LEFT) {
-            w = HSP_KEEPER_SEAL;
+            w = HSP_REPLICATION_SEAL;
             break;
         }
         if (e->checkpoint_at != HSP_NO_VERSION) {
-            w = HSP_KEEPER_CHECKPOINT;
+            w = HSP_REPLICATION_CHECKPOINT;
             *ret_version = e->checkpoint_at;
             *ret_asked = e->checkpoint_asked;
             e->checkpoint_at = HSP_NO_VERSION;
@@ -78,7 +78,7 @@ static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy
             break;
         }
         if (tells(e)) {
-            w = HSP_KEEPER_TELL;
+            w = HSP_REPLICATION_TELL;
             break;
         }
         note_work(e, HSP_KEEPER_IDLE);
@@ -174,7 +174,7 @@ enum hsp_status hsp_epoch_seal_version(struct hsp_ex_epoch *e, uint64_t version,
     st = st == HSP_OK ? keep_hashes(e, version, &wrote, err) : st;
     if (st == HSP_OK) {
         note_saved(e, version);
-        st = hsp_epoch_twins_seal(e, version, wrote, err);
+        st = hsp_replica_check_seal(e, version, wrote, err);
     }
     hsp_kill_point(e, HSP_KILL_SEAL_AFTER, version);
     e->seals.n++;
@@ -329,35 +329,35 @@ static void note_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struc
     }
 }
 
-void *hsp_epoch_keeper(void *arg)
+void *hsp_epoch_replication(void *arg)
 {
     struct hsp_ex_epoch *e = arg;
     struct hsp_err err = {0};
     uint64_t next_copy, version = 0;
     bool asked = false;
     enum hsp_status st = HSP_OK;
-    enum hsp_keeper_work w;
+    enum hsp_replication_work w;
     (void)pthread_mutex_lock(&e->lock);
     next_copy = e->sealed;
     (void)pthread_mutex_unlock(&e->lock);
     while (st == HSP_OK && (w = next_work(e, next_copy, &version, &asked)) != HSP_KEEPER_END) {
         int64_t from = hsp_clock_ns();
-        if (w == HSP_KEEPER_CHECKPOINT) {
+        if (w == HSP_REPLICATION_CHECKPOINT) {
             st = checkpoint(e, version, &err);
             hsp_epoch_trace_state(e, "checkpoint", from);
             continue;
         }
-        if (w == HSP_KEEPER_SEAL) {
+        if (w == HSP_REPLICATION_SEAL) {
             st = hsp_epoch_seal_written(e, &err);
             hsp_epoch_trace_state(e, "seal", from);
             continue;
         }
-        if (w == HSP_KEEPER_FETCH) {
+        if (w == HSP_REPLICATION_FETCH) {
             st = fetch(e, version, &err);
             continue;
         }
-        if (w == HSP_KEEPER_TELL) {
-            st = hsp_epoch_tell_keepers(e, &err);
+        if (w == HSP_REPLICATION_TELL) {
+            st = hsp_epoch_tell_replica_holders(e, &err);
             continue;
         }
         st = hsp_epoch_copy_version(e, version, &err);

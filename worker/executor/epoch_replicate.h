@@ -32,7 +32,7 @@ enum hsp_status hsp_epoch_await_saved(struct hsp_ex_epoch *e, uint64_t version,
 enum hsp_status hsp_epoch_check_update(struct hsp_ex_epoch *e, uint64_t version,
                                        struct hsp_err *err);
 /* The replication thread of a member: seals, copies and checkpoints. */
-void *hsp_epoch_keeper(void *arg);
+void *hsp_epoch_replication(void *arg);
 /* The run thread of a replica holder: takes and confirms the copies of @version and of all later
  * due versions. HSP_OK: the last version is here, or the epoch was left. */
 enum hsp_status hsp_epoch_keep(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err);

@@ -9,8 +9,8 @@
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/step_log.h"
 
-/* The first rank, else keeper, that shares no node with rank 0 is its heir: it knows the newest
- * steps, too. 0: there is none. */
+/* The first rank, else replica holder, that shares no node with rank 0 is its successor: it knows
+ * the newest steps, too. 0: there is none. */
 static uint32_t heir_of(const struct hsp_ex_epoch *e)
 {
     return hsp_package_writer(e->pkg.peers, e->p->n_ranks + e->p->n_keepers);
@@ -41,7 +41,7 @@ static void report(const struct hsp_ex_epoch *e, uint64_t epoch, const struct hs
     }
 }
 
-/* A step for which there is no room is not told to the keepers; the ranks have noted it. */
+/* A step for which there is no room is not told to the replica holders; the ranks have noted it. */
 static void keep(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
 {
     bool tells = e->p->rank == 0 && e->p->n_keepers > 0 && !e->due.all;
@@ -124,8 +124,8 @@ static void note(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
     e->unnoted = failed;
 }
 
-/* Rank 0 tells each step to the keepers, for any may be the last that knows; the ranks know by the
- * vote. Where an older program is among them, it tells an heir that only keeps. */
+/* Rank 0 tells each step to the replica holders, for any may be the last that knows; the ranks know
+ * by the vote. Where an older program is among them, it tells a successor that only keeps. */
 static bool is_told(const struct hsp_ex_epoch *e, uint32_t peer)
 {
     return peer >= e->p->n_ranks && (e->p->share_notes || peer == heir_of(e));
@@ -157,16 +157,16 @@ enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, s
     return st;
 }
 
-/* In front of steps that keepers are told of. */
+/* In front of steps that replica holders are told of. */
 struct steps_head {
     uint64_t
         version; /* the next one that they are to take; HSP_NO_VERSION: more steps come first */
     uint64_t n;
 };
 
-static enum hsp_status tell_keepers(struct hsp_ex_epoch *e, uint32_t channel,
-                                    const struct steps_head *head, const struct hsp_said_step *s,
-                                    struct hsp_err *err)
+static enum hsp_status tell_replica_holders(struct hsp_ex_epoch *e, uint32_t channel,
+                                            const struct steps_head *head,
+                                            const struct hsp_said_step *s, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
     enum hsp_status st = HSP_OK;
@@ -191,10 +191,10 @@ enum hsp_status hsp_epoch_share_steps(struct hsp_ex_epoch *e, uint32_t channel, 
     e->said.n_untold = e->said.cap_untold = 0;
     (void)pthread_mutex_unlock(&e->lock);
     for (; st == HSP_OK && left - at > HSP_EPOCH_SAID; at += HSP_EPOCH_SAID) {
-        st = tell_keepers(e, channel, &head, s + at, err);
+        st = tell_replica_holders(e, channel, &head, s + at, err);
     }
     head = (struct steps_head){.version = version, .n = left - at};
-    st = st == HSP_OK ? tell_keepers(e, channel, &head, s + at, err) : st;
+    st = st == HSP_OK ? tell_replica_holders(e, channel, &head, s + at, err) : st;
     free(s);
     return st;
 }

@@ -55,17 +55,17 @@ static struct hsp_m_thread thread_of(const struct view *v, enum hsp_epoch_mesh f
     return t;
 }
 
-static struct hsp_m_thread keeper_of(const struct view *v)
+static struct hsp_m_thread replication_of(const struct view *v)
 {
     switch (v->at.work) {
-    case HSP_KEEPER_FETCH:
+    case HSP_REPLICATION_FETCH:
         return thread_of(v, HSP_MESH_MOVE, HSP_MESH_MOVE, HSP_DOING_MOVE, v->at.work_ns);
-    case HSP_KEEPER_SEAL:
+    case HSP_REPLICATION_SEAL:
         return (struct hsp_m_thread){HSP_DOING_COMPUTE, HSP_MSG_RANKS, age_ms(v->at.work_ns)};
     case HSP_KEEPER_COPY:
-    case HSP_KEEPER_TELL:
+    case HSP_REPLICATION_TELL:
         return thread_of(v, HSP_MESH_STATE, HSP_MESH_STATE, HSP_DOING_COPY, v->at.work_ns);
-    case HSP_KEEPER_CHECKPOINT:
+    case HSP_REPLICATION_CHECKPOINT:
         return thread_of(v, HSP_MESH_STATE, HSP_MESH_STATE, HSP_DOING_CHECKPOINT, v->at.work_ns);
     case HSP_KEEPER_NONE:
     case HSP_KEEPER_IDLE:
@@ -146,7 +146,7 @@ void hsp_epoch_tell_stand(struct hsp_ex_epoch *e, uint32_t round)
     if (v.engine != NULL) {
         hsp_engine_where(v.engine, &at);
     }
-    struct hsp_m_thread threads[2] = {trainer_of(e, &v, &at), keeper_of(&v)};
+    struct hsp_m_thread threads[2] = {trainer_of(e, &v, &at), replication_of(&v)};
     struct hsp_msg m = {
         .type = HSP_MSG_STANDS,
         .u.stands = {.job = e->p->job,
@@ -156,7 +156,7 @@ void hsp_epoch_tell_stand(struct hsp_ex_epoch *e, uint32_t round)
                      .stable = v.stable,
                      .moved = at.given,
                      .validation = at.validation,
-                     .checkpoint = v.at.work == HSP_KEEPER_CHECKPOINT || v.finishing,
+                     .checkpoint = v.at.work == HSP_REPLICATION_CHECKPOINT || v.finishing,
                      .micro = at.micro,
                      .instruction = at.instruction,
                      .n_threads = v.at.work == HSP_KEEPER_NONE ? 1 : 2,

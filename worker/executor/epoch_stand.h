@@ -1,7 +1,7 @@
 /* Says where a rank stands, for hspmdd, which asks when no vote has passed for long.
  *
- * Example: step 120, micro-batch 3, instruction 118, receives from rank 0 since 2900 ms; its keeper
- * thread has nothing to do; 80 kB for rank 2 have not arrived there.
+ * Example: step 120, micro-batch 3, instruction 118, receives from rank 0 since 2900 ms; its
+ * replica holder thread has nothing to do; 80 kB for rank 2 have not arrived there.
  *
  * Threads: the control thread. It waits for nothing but locks that are held for moments. */
 #ifndef HSP_EPOCH_STAND_H

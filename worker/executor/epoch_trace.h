@@ -12,7 +12,7 @@ uint32_t hsp_epoch_trace_flags(struct hsp_ex_epoch *e);
 /* The vote has passed in which rank 0 had @flags: a trace they ask for begins with the next
  * step. */
 void hsp_epoch_trace_passed(struct hsp_ex_epoch *e, const struct hsp_vote *v, uint32_t flags);
-/* Of the keeper thread: it did @what (a constant) since @from_ns. */
+/* Of the replication thread: it did @what (a constant) since @from_ns. */
 void hsp_epoch_trace_state(struct hsp_ex_epoch *e, const char *what, int64_t from_ns);
 /* Between steps, on the run thread: TRACED when the steps are done, or as far as they are when
  * @now. */

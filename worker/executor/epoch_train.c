@@ -1,7 +1,7 @@
-/* Version t is written by the update of step t - 1. Where it is due (due.h) the keeper seals and
- * copies it, and the update of step t, which writes over it on the device, comes when it has left
- * the device. It is stable when all records of a vote confirm it; only then the next version can be
- * due, and takes the segment of the one before (decisions D9, D9a).
+/* Version t is written by the update of step t - 1. Where it is due (due.h) the replication thread
+ * seals and copies it, and the update of step t, which writes over it on the device, comes when it
+ * has left the device. It is stable when all records of a vote confirm it; only then the next
+ * version can be due, and takes the segment of the one before (decisions D9, D9a).
  */
 #include "worker/executor/epoch_train.h"
 
@@ -20,7 +20,7 @@
 #include "worker/executor/epoch_replicate.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_trace.h"
-#include "worker/executor/epoch_twins.h"
+#include "worker/executor/replica_check.h"
 #include "worker/executor/kill_point.h"
 #include "worker/executor/step_log.h"
 #include "worker/executor/unprotected.h"
@@ -101,7 +101,7 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     e->want_checkpoint = false;
     mine->flags |= wishes(e, mine->step) ? HSP_VOTE_WISH : 0;
     (void)pthread_mutex_unlock(&e->lock);
-    mine->state = st == HSP_OK && confirmed && pending ? hsp_epoch_twins_sum(e, due) : 0;
+    mine->state = st == HSP_OK && confirmed && pending ? hsp_replica_check_sum(e, due) : 0;
     hsp_kill_vote(e, mine);
     return st;
 }
@@ -157,7 +157,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     if (hsp_due_confirmed(&e->due, flags, n) &&
         !hsp_vote_state_agrees(all, n)) { /* nothing of this vote counts */
         free(flags);
-        return hsp_epoch_twins_settle(e, e->due.newest, err);
+        return hsp_replica_check_settle(e, e->due.newest, err);
     }
     double seconds = (double)(now - e->vote_ns) * 1e-9;
     e->vote_ns = now;
@@ -190,7 +190,8 @@ static enum hsp_state_watch watch(void *ctx)
     return due ? HSP_WATCH_HASHES : HSP_WATCH_SUMS;
 }
 
-/* Where it is due the keeper seals it, a pass over all of the state, beside the next step. */
+/* Where it is due the replication thread seals it, a pass over all of the state, beside the next
+ * step. */
 static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;
@@ -264,10 +265,11 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
 }
 
 /* Compares the replicas of @version, sealed on all ranks, for no vote of this epoch follows. */
-static enum hsp_status compare_twins(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
+static enum hsp_status compare_replicas(struct hsp_ex_epoch *e, uint64_t version,
+                                        struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
-    uint64_t mine = hsp_epoch_twins_sum(e, version), sum = mine, other = 0;
+    uint64_t mine = hsp_replica_check_sum(e, version), sum = mine, other = 0;
     enum hsp_status st = HSP_OK;
     for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (r != e->p->rank) {
@@ -280,14 +282,14 @@ static enum hsp_status compare_twins(struct hsp_ex_epoch *e, uint64_t version, s
             sum += other;
         }
     }
-    return st == HSP_OK && sum != 0 ? hsp_epoch_twins_settle(e, version, err) : st;
+    return st == HSP_OK && sum != 0 ? hsp_replica_check_settle(e, version, err) : st;
 }
 
 /* The last version has no step of its own: it is stable when everybody has it confirmed. */
 static enum hsp_status finish(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_await_confirmed(e, e->p->steps, err);
-    st = st == HSP_OK ? compare_twins(e, e->p->steps, err) : st;
+    st = st == HSP_OK ? compare_replicas(e, e->p->steps, err) : st;
     (void)pthread_mutex_lock(&e->lock);
     e->stable = st == HSP_OK ? e->p->steps : e->stable;
     e->voted = true;
@@ -424,7 +426,7 @@ static enum hsp_status leave(struct hsp_ex_epoch *e, const struct hsp_step_resul
                              uint64_t version, bool *ret_left, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_seal_written(e, err);
-    st = st == HSP_OK ? compare_twins(e, version, err) : st;
+    st = st == HSP_OK ? compare_replicas(e, version, err) : st;
     return st == HSP_OK ? hsp_epoch_hand_over(e, r->vote.armed, version, r->n_noop, ret_left, err)
                         : st;
 }

@@ -12,7 +12,7 @@
 enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err);
 /* All members are armed for @epoch: seals @version and lets @epoch begin with it. @n_noop: no-op
  * steps in a row so far. *ret_left false: @epoch was dropped meanwhile. Nothing begins when the
- * keeper thread has failed (its error) or the epoch has ended (HSP_ECANCELED). The same where
+ * replication thread has failed (its error) or the epoch has ended (HSP_ECANCELED). The same where
  * @epoch is dropped when this one has given its memory back: a recovery goes on. */
 enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
                                     uint32_t n_noop, bool *ret_left, struct hsp_err *err);

@@ -81,8 +81,8 @@ static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e
     return hsp_epoch_close(e);
 }
 
-/* The same; the state may be sealed first (epoch_live.h). The heir says the newest steps again:
- * rank 0 may be lost, before it or this node has found that out. */
+/* The same; the state may be sealed first (epoch_live.h). The successor says the newest steps
+ * again: rank 0 may be lost, before it or this node has found that out. */
 static struct hsp_ex_epoch *seal_epoch(struct executor *x, struct hsp_ex_epoch *e)
 {
     if (e != NULL) {
@@ -115,7 +115,8 @@ static void promote(struct executor *x)
     if (x->running != NULL) {
         x->left = end_epoch(x, x->left);
         x->left = x->running;
-        (void)pthread_mutex_lock(&x->left->lock); /* a keeper does not hand over by itself */
+        /* a replica holder does not hand over by itself */
+        (void)pthread_mutex_lock(&x->left->lock);
         x->left->phase = x->left->phase == HSP_EPOCH_RUNNING ? HSP_EPOCH_LEFT : x->left->phase;
         (void)pthread_mutex_unlock(&x->left->lock);
     }
@@ -137,8 +138,8 @@ static void reap_left(struct executor *x)
     }
 }
 
-/* A switch is prepared. A keeper has no vote: it learns late that the members have left the running
- * epoch, and until then cannot tell that from a loss. The members can. */
+/* A switch is prepared. A replica holder has no vote: it learns late that the members have left the
+ * running epoch, and until then cannot tell that from a loss. The members can. */
 static bool switching(const struct executor *x)
 {
     return x->next != NULL && x->next->p->mode == HSP_MODE_SWITCH &&

@@ -5,11 +5,11 @@
  * Purity:  shell (files, signals).
  * Threads: any thread of an epoch.
  * Format:  an order is the file DIR/RANK with one line "POINT FROM WHO MS", for example
- *          "seal.in 40 executor 0". The rank is that in the epoch, a keeper's too. FROM: least step
- *          of votes and updates, least version of all else. WHO: executor, or agent, which is
- *          killed first. MS: for so long, 10000 at most, the thread stays at the point before it
- *          kills; the other threads go on. Whoever takes an order deletes it and writes DIR/RANK.hit:
- *          "POINT STEP EPOCH NODE". A file that is no order is left alone,
+ *          "seal.in 40 executor 0". The rank is that in the epoch, a replica holder's too. FROM:
+ *          least step of votes and updates, least version of all else. WHO: executor, or agent,
+ *          which is killed first. MS: for so long, 10000 at most, the thread stays at the point
+ *          before it kills; the other threads go on. Whoever takes an order deletes it and writes
+ *          DIR/RANK.hit: "POINT STEP EPOCH NODE". A file that is no order is left alone,
  *          and an epoch that is over takes none.
  */
 #ifndef HSP_KILL_POINT_H

@@ -27,7 +27,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/epoch_trace.c worker/executor/epoch_trace.h \
   worker/executor/epoch_train.c worker/executor/epoch_train.h \
   worker/executor/epoch_transfer.c worker/executor/epoch_transfer.h \
-  worker/executor/epoch_twins.c worker/executor/epoch_twins.h \
+  worker/executor/replica_check.c worker/executor/replica_check.h \
   worker/executor/epoch_verify.c worker/executor/epoch_verify.h \
   worker/executor/executor.c worker/executor/executor.h \
   worker/executor/executor_args.c worker/executor/executor_args.h \
@@ -42,7 +42,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/step_log.c worker/executor/step_log.h \
   worker/executor/step_ranges.c worker/executor/step_ranges.h \
   worker/executor/step_share.c worker/executor/step_share.h \
-  worker/executor/twin_verdict.c worker/executor/twin_verdict.h \
+  worker/executor/replica_verdict.c worker/executor/replica_verdict.h \
   worker/executor/unprotected.h \
   worker/executor/version_slots.c worker/executor/version_slots.h
 EXECUTOR_LIBS = worker/executor/libexecutor.a $(PROBE_LIBS) worker/comm/libncclcomm.a

@@ -12,7 +12,7 @@
 enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_vote *v,
                                  double seconds, uint32_t sequence, struct hsp_err *err);
 
-/* The same of a step as rank 0 has told it to a keeper. */
+/* The same of a step as rank 0 has told it to a replica holder. */
 enum hsp_status hsp_metrics_note_said(const struct hsp_ex_epoch *e, const struct hsp_said_step *s,
                                       struct hsp_err *err);
 /* Reads such a line, with or without its sum. False: it is none. */

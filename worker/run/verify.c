@@ -7,7 +7,7 @@
  *   after an op or load   the output, unless it is a partial sum (an axis that is summed over is
  *                         cut); without a batch dim it is the sum over the micro-batch's sequences
  *   after a Reshard       the cells that were written, wherever they came from
- *   after an accumulation the sum over the sequences of the stream so far
+ *   after an accumulation the sum over the sequences of the pipeline so far
  *   at the vote           the reduced gradients, loss, norm, tokens, validation loss
  *   after the step        every state tensor.
  * The difference earliest in the single-device graph is the one reported. */
@@ -173,7 +173,7 @@ static bool accumulates(const struct hsp_program *ref, uint32_t tensor, uint32_t
 }
 
 /* After the last accumulation of a micro-batch: of the contributions that belong here those that
- * this rank's program has, of the stream's sequences so far. HSP_ENOENT: cannot be told. */
+ * this rank's program has, of the pipeline's sequences so far. HSP_ENOENT: cannot be told. */
 static enum hsp_status expect_acc(const struct vrank *c, uint32_t instr, uint32_t end,
                                   struct expected *x, struct hsp_err *err)
 {
@@ -194,7 +194,7 @@ static enum hsp_status expect_acc(const struct vrank *c, uint32_t instr, uint32_
             return HSP_ENOENT;
         }
         if (accumulates(v->ref, m->ref, ref)) {
-            hsp_kept_add(&v->tensor[m->ref], p->bind.stream.first_seq, end, &x->own);
+            hsp_kept_add(&v->tensor[m->ref], p->bind.pipeline.first_seq, end, &x->own);
         }
     }
     x->value = &x->own;
@@ -512,7 +512,7 @@ static enum hsp_status load(struct verify *v, const char *path, bool wide, struc
     }
     v->ref = &v->file.ref[0];
     v->low = hsp_program_low(v->ref);
-    const struct hsp_stream_bind *s = &v->ref->bind.stream;
+    const struct hsp_pipeline_bind *s = &v->ref->bind.pipeline;
     if (s->n_micro != v->ref->bind.data.global_batch || s->eval_n_micro != s->eval_n_seq) {
         return hsp_err_set(err, HSP_EINVAL, 0,
                            "%s: the unsharded program does not take one sequence at a time", path);

@@ -256,8 +256,8 @@ void hsp_verify_match(const struct hsp_program *ref, const uint8_t *classes,
 static bool same_stage(const struct hsp_program *a, const struct hsp_program *b)
 {
     uint32_t i = 0;
-    if (a->bind.stream.first_seq != b->bind.stream.first_seq ||
-        a->bind.stream.n_seq != b->bind.stream.n_seq) {
+    if (a->bind.pipeline.first_seq != b->bind.pipeline.first_seq ||
+        a->bind.pipeline.n_seq != b->bind.pipeline.n_seq) {
         return false;
     }
     while (i < a->tpl.n_instrs && a->tpl.instrs[i].kind != HSP_I_OP) {

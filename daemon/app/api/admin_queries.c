@@ -236,7 +236,7 @@ static enum hsp_status snapshot(struct hsp_app *a, struct query *x)
     for (uint32_t i = 0; i < a->cluster->n_nodes; i++) {
         const struct hsp_cluster_node *node = &a->cluster->nodes[i];
         for (uint32_t d = 0; d < HSP_NODE_DEVICES && n < HSP_MAX_DEVICES; d++) {
-            if (hsp_cluster_offers(node, d) && !node->dev[d].keeper) {
+            if (hsp_cluster_offers(node, d) && !node->dev[d].replica_holder) {
                 dev[n++] = HSP_DEVICE(i, d);
             }
         }

@@ -58,7 +58,7 @@ static bool computes(const struct hsp_cluster_node *n)
 {
     bool any = false;
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        any = any || (n->dev[d].present && !n->dev[d].keeper);
+        any = any || (n->dev[d].present && !n->dev[d].replica_holder);
     }
     return n->conn != 0 && any;
 }

@@ -125,11 +125,11 @@ void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const cha
     for (const struct hsp_pending *q = a->pending; q != NULL; q = q->next) {
         n++;
     }
-    struct hsp_pending *p = n < MAX_PENDING && !a->stuck ? calloc(1, sizeof *p) : NULL;
+    struct hsp_pending *p = n < MAX_PENDING && !a->store_stalled ? calloc(1, sizeof *p) : NULL;
     if (p == NULL) {
-        hsp_app_reply(a, conn, request, a->stuck ? HSP_ENOSPC : HSP_ELIMIT,
-                      a->stuck ? a->stuck_why : "too many requests at a time; try again", NULL, 0,
-                      false);
+        hsp_app_reply(a, conn, request, a->store_stalled ? HSP_ENOSPC : HSP_ELIMIT,
+                      a->store_stalled ? a->stalled_why : "too many requests at a time; try again",
+                      NULL, 0, false);
         (void)hsp_job_rec_unref(rec);
         cJSON_free(plan_json);
         return;

@@ -31,7 +31,7 @@ static cJSON *rank_doc(const struct hsp_cluster_desc *cluster, const struct hsp_
     if (r->block_ranges != NULL) {
         put_text(o, "block_ranges", r->block_ranges);
     }
-    put(o, "stream", r->stream);
+    put(o, "stream", r->pipeline);
     put(o, "stage", r->stage);
     put(o, "first_block", r->first_block);
     put(o, "blocks", r->n_blocks);
@@ -63,7 +63,7 @@ static void put_state(cJSON *o, const struct hsp_job_spec *job, const struct hsp
     put(o, "copies", job->copies);
     put(o, "folder_bytes", (double)hsp_durability_bytes(c, &most));
     put(o, "node_folder_bytes_max", (double)c->rank[most].node_folder_bytes);
-    put(o, "keeper_bytes", c->keeper_bytes);
+    put(o, "keeper_bytes", c->replica_holder_bytes);
     put_text(o, "durability", text);
 }
 
@@ -78,9 +78,9 @@ char *hsp_plan_doc(const struct hsp_job_rec *job, const struct hsp_cluster_desc 
     put_text(o, "source", source);
     put_text(o, "why", p->plan->why != NULL ? p->plan->why : "");
     put(o, "zero", p->plan->zero);
-    put(o, "streams", p->plan->n_streams);
+    put(o, "streams", p->plan->n_pipelines);
     put(o, "step_seconds", c->step_us * 1e-6);
-    put(o, "stream_seconds", c->stream_us * 1e-6);
+    put(o, "stream_seconds", c->pipeline_us * 1e-6);
     put(o, "sync_seconds", c->sync_us * 1e-6);
     put(o, "vote_seconds", c->vote_us * 1e-6);
     put(o, "copy_seconds", c->copy_us * 1e-6);

@@ -155,7 +155,7 @@ static void put_folders(struct hsp_app *a, cJSON *o, const struct hsp_job *core)
         put(o, "folder_bytes", all);
         put(o, "node_folder_bytes_max", most);
     }
-    if (of != NULL && of->info.n_keepers > 0) {
+    if (of != NULL && of->info.n_replica_holders > 0) {
         put(o, "keeper_bytes", (double)of->info.keep_bytes);
     }
     free(node);
@@ -328,8 +328,8 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     (void)cJSON_AddBoolToObject(o, "checkpoint_shared", core->checkpoint_shared);
     put_final(o, core);
     (void)cJSON_AddItemToObject(o, "devices", device_names(a->cluster, e, 0, e->n_ranks));
-    (void)cJSON_AddItemToObject(o, "keepers",
-                                device_names(a->cluster, e, e->n_ranks, e->n_ranks + e->n_keepers));
+    (void)cJSON_AddItemToObject(
+        o, "keepers", device_names(a->cluster, e, e->n_ranks, e->n_ranks + e->n_replica_holders));
     put_plan(a, o, core->id, e->plan);
     cJSON *epochs = cJSON_AddArrayToObject(o, "epochs");
     for (size_t i = 0; j != NULL && i < j->n_epochs; i++) {
@@ -347,7 +347,7 @@ static void put_cards(cJSON *o, const struct hsp_cluster_node *n)
         put(x, "gbit_per_second", n->card[i].gbit_per_s);
         cJSON *near = cJSON_AddArrayToObject(x, "devices");
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-            if (n->dev[d].present && !n->dev[d].keeper && n->dev[d].profile.card == i) {
+            if (n->dev[d].present && !n->dev[d].replica_holder && n->dev[d].profile.card == i) {
                 (void)cJSON_AddItemToArray(near, cJSON_CreateNumber(d));
             }
         }
@@ -502,7 +502,7 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
     }
     put_cards(o, n);
     cJSON *devices = cJSON_AddArrayToObject(o, "devices");
-    cJSON *keepers = cJSON_AddArrayToObject(o, "keepers");
+    cJSON *replica_holders = cJSON_AddArrayToObject(o, "keepers");
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         const struct hsp_node_device *v = &n->dev[d];
         if (!v->present) {
@@ -512,8 +512,8 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
         put(x, "index", d);
         (void)cJSON_AddBoolToObject(x, "up", v->up);
         put_text(x, "job", hsp_app_job_name(a, v->job));
-        if (v->keeper) {
-            (void)cJSON_AddItemToArray(keepers, x);
+        if (v->replica_holder) {
+            (void)cJSON_AddItemToArray(replica_holders, x);
             continue;
         }
         put_text(x, "kind", v->kind);
@@ -653,8 +653,8 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
         (void)cJSON_AddBoolToObject(o, "insecure_loopback", true);
     }
     put_plane(o, c->cfg.data_tls, c->cfg.trusted != NULL ? c->cfg.trusted : "");
-    if (a->stuck || a->damage[0] != '\0') {
-        put_text(o, "problem", a->stuck ? a->stuck_why : a->damage);
+    if (a->store_stalled || a->damage[0] != '\0') {
+        put_text(o, "problem", a->store_stalled ? a->stalled_why : a->damage);
     }
     cJSON *jobs = cJSON_AddArrayToObject(o, "jobs");
     for (uint32_t i = 0; i < c->n_jobs; i++) {
@@ -691,8 +691,8 @@ void hsp_app_status_line(struct hsp_app *a, char *ret, size_t size)
     const struct hsp_cluster *c = a->cluster;
     const struct hsp_job *runs = NULL;
     uint32_t live = 0, open = 0;
-    if (a->stuck) {
-        hsp_str_printf(ret, size, "cannot write %s", a->stuck_why); /* cut on purpose */
+    if (a->store_stalled) {
+        hsp_str_printf(ret, size, "cannot write %s", a->stalled_why); /* cut on purpose */
         return;
     }
     if (c->behind) {

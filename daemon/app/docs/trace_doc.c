@@ -238,9 +238,9 @@ static void put_names(const struct doc *x, struct hsp_buf *out)
     char name[200];
     for (uint32_t r = 0; r < x->t->n; r++) {
         const struct hsp_trace_device *d = &x->t->device[r];
-        if (d->stream != UINT32_MAX) {
-            hsp_str_printf(name, sizeof(name), "%s (rank %u: stream %u, stage %u)", d->name, r,
-                           d->stream, d->stage);
+        if (d->pipeline != UINT32_MAX) {
+            hsp_str_printf(name, sizeof(name), "%s (rank %u: pipeline %u, stage %u)", d->name, r,
+                           d->pipeline, d->stage);
         } else {
             hsp_str_printf(name, sizeof(name), "%s (rank %u)", d->name, r);
         }
@@ -293,7 +293,7 @@ static void put_span(const struct doc *x, const struct event *v, struct hsp_buf 
         return;
     }
     hsp_buf_printf(out, "\"step\":%" PRIu64 ",\"micro\":%u", p->first_step + s->step, s->micro);
-    if (d->stream != UINT32_MAX) {
+    if (d->pipeline != UINT32_MAX) {
         hsp_buf_printf(out, ",\"stage\":%u", d->stage);
     }
     if (l->chunk > 0) {

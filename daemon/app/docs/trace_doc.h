@@ -17,10 +17,10 @@
 #define HSP_TRACE_ALL_EVENTS 1048576u
 
 struct hsp_trace_device {
-    const char *name;       /* NODE/INDEX */
-    uint32_t stream, stage; /* of the plan; UINT32_MAX: not known */
-    bool told;              /* its part is below */
-    const uint8_t *blob;    /* trace_part.h */
+    const char *name;         /* NODE/INDEX */
+    uint32_t pipeline, stage; /* of the plan; UINT32_MAX: not known */
+    bool told;                /* its part is below */
+    const uint8_t *blob;      /* trace_part.h */
     size_t len;
     double offset_us; /* hspmdd's clock is its own plus that, ... */
     double error_us;  /* ... to within that; not finite: it is not known */

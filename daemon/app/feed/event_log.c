@@ -268,7 +268,7 @@ static void done_flush(struct hsp_app_task *w)
     struct hsp_app *a = w->app;
     a->flushing = false;
     if (f->status != HSP_OK && f->status != HSP_ENOMEM && !a->closing && a->n_feed < KEPT_MAX) {
-        if (!a->stuck && f->status != HSP_EDIGEST) {
+        if (!a->store_stalled && f->status != HSP_EDIGEST) {
             hsp_log(a->log, HSP_LOG_WARN, "feed", "%zu lines wait: %s", f->n, f->err.msg);
         }
         keep_rows(a, f);

@@ -226,10 +226,10 @@ static void put_metrics(void *ctx, struct hsp_buf *out)
 static const char *health(void *ctx)
 {
     const struct hsp_app *a = ctx;
-    return a->failed || a->stuck  ? "the state cannot be written"
-           : a->damage[0] != '\0' ? "the store is damaged: hspmdctl status says more"
-           : a->closing           ? "ending"
-                                  : NULL;
+    return a->failed || a->store_stalled ? "the state cannot be written"
+           : a->damage[0] != '\0'        ? "the store is damaged: hspmdctl status says more"
+           : a->closing                  ? "ending"
+                                         : NULL;
 }
 
 const struct hsp_httpd_calls hsp_app_http_calls = {put_metrics, health};

@@ -88,12 +88,12 @@ static void find_stages(struct hsp_tracing *t, struct hsp_trace_device *d)
     if (t->plan == NULL || hsp_plan_rec_build(t->plan, t->mem_cap, &p, NULL) != HSP_OK) {
         return;
     }
-    for (uint32_t s = 0; s < p->plan->n_streams; s++) {
-        for (uint32_t g = 0; g < p->plan->streams[s].n_stages; g++) {
-            const struct hsp_stage *stage = &p->plan->streams[s].stages[g];
+    for (uint32_t s = 0; s < p->plan->n_pipelines; s++) {
+        for (uint32_t g = 0; g < p->plan->pipelines[s].n_stages; g++) {
+            const struct hsp_stage *stage = &p->plan->pipelines[s].stages[g];
             for (uint32_t i = 0; i < stage->n; i++) {
                 if (stage->ranks[i] < t->n) {
-                    d[stage->ranks[i]].stream = s;
+                    d[stage->ranks[i]].pipeline = s;
                     d[stage->ranks[i]].stage = g;
                 }
             }
@@ -377,7 +377,7 @@ static bool add_members(struct hsp_app *a, const struct hsp_job *j, struct hsp_t
         *k = (struct member){
             .device = d,
             .incarnation = j->cur.peers[t->n].incarnation,
-            .doc = {.name = strdup(name), .stream = UINT32_MAX, .stage = UINT32_MAX}};
+            .doc = {.name = strdup(name), .pipeline = UINT32_MAX, .stage = UINT32_MAX}};
         if (k->doc.name == NULL) {
             return false;
         }

@@ -35,8 +35,8 @@ static struct hsp_batch *batch_free(struct hsp_batch *b)
             (void)hsp_plan_rec_unref(g->from);
             (void)hsp_arena_free(g->arena);
         }
-        for (size_t i = 0; i < b->n_deeds; i++) {
-            hsp_buf_fini(&b->deeds[i].blob);
+        for (size_t i = 0; i < b->n_queued_actions; i++) {
+            hsp_buf_fini(&b->queued_actions[i].blob);
         }
         for (size_t i = 0; i < b->n_texts; i++) {
             hsp_buf_fini(&b->row_texts[i]);
@@ -65,11 +65,12 @@ static struct hsp_batch *batch_new(uint32_t n_actions)
         free(b);
         return NULL;
     }
-    b->deeds = hsp_arena_array(b->arena, n_actions, sizeof *b->deeds);
+    b->queued_actions = hsp_arena_array(b->arena, n_actions, sizeof *b->queued_actions);
     b->rows = hsp_arena_array(b->arena, 2 * (size_t)n_actions, sizeof *b->rows);
     b->row_texts = hsp_arena_array(b->arena, n_actions, sizeof *b->row_texts);
     b->gone = hsp_arena_array(b->arena, n_actions, sizeof *b->gone);
-    bool ok = b->deeds != NULL && b->rows != NULL && b->row_texts != NULL && b->gone != NULL;
+    bool ok =
+        b->queued_actions != NULL && b->rows != NULL && b->row_texts != NULL && b->gone != NULL;
     return ok ? b : batch_free(b);
 }
 
@@ -199,8 +200,8 @@ static bool copy_peers(struct hsp_app *a, struct hsp_batch *b, struct prepare_gr
             b->arena, "%s/%u", a->cluster->nodes[HSP_DEVICE_NODE(d)].name, HSP_DEVICE_INDEX(d));
         ok = peers[i].address != NULL && g->names[i] != NULL;
     }
-    g->action = (struct hsp_prepare_action){s->n_peers,   peers,      s->n_sources, src,
-                                            s->n_keepers, s->n_apart, apart,        s->buckets};
+    g->action = (struct hsp_prepare_action){
+        s->n_peers, peers, s->n_sources, src, s->n_replica_holders, s->n_apart, apart, s->buckets};
     return ok;
 }
 
@@ -272,10 +273,10 @@ static bool check_key(struct hsp_app *a, uint32_t number)
     return ok;
 }
 
-static bool add_deed(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
+static bool add_queued_action(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
-    struct deed *d = &b->deeds[b->n_deeds++];
-    *d = (struct deed){.act = *act};
+    struct queued_action *d = &b->queued_actions[b->n_queued_actions++];
+    *d = (struct queued_action){.act = *act};
     bool ok = true;
     d->act.text = act->text != NULL ? hsp_arena_strdup(b->arena, act->text) : "";
     if (act->msg != NULL) {
@@ -311,7 +312,7 @@ static bool collect(struct hsp_app *a, struct hsp_batch *b, const struct hsp_act
     case HSP_ACT_PAPERS:
     case HSP_ACT_CHECK:
     case HSP_ACT_CLOSE:
-    case HSP_ACT_REPLY: return add_deed(a, b, act);
+    case HSP_ACT_REPLY: return add_queued_action(a, b, act);
     case HSP_ACT_STORE: return add_row(b, act->key, act->value, act->len, false);
     case HSP_ACT_ERASE: return erase(a, b, act);
     case HSP_ACT_START_PLAN: hsp_app_plan_start(a, act->u.plan); return true;
@@ -330,7 +331,7 @@ static bool collect(struct hsp_app *a, struct hsp_batch *b, const struct hsp_act
 
 /* Called when the package of a device could not be made: posts the failure to the core as the
  * device's refusal, so that the core learns of it at once instead of after the time limit. */
-static void refuse_prepare(struct hsp_app *a, const struct deed *d)
+static void refuse_prepare(struct hsp_app *a, const struct queued_action *d)
 {
     const struct hsp_m_prepare *p = &d->msg.u.prepare;
     struct hsp_msg m = {
@@ -349,7 +350,7 @@ static void refuse_prepare(struct hsp_app *a, const struct deed *d)
     }
 }
 
-static void perform(struct hsp_app *a, struct deed *d)
+static void perform(struct hsp_app *a, struct queued_action *d)
 {
     switch (d->act.type) {
     case HSP_ACT_SEND:
@@ -375,7 +376,7 @@ static void perform(struct hsp_app *a, struct deed *d)
     case HSP_ACT_REPLY:
         hsp_app_pending_reply(a, d->act.request, d->act.status, d->act.job, d->act.text);
         break;
-    default: break; /* collect made no other deeds */
+    default: break; /* collect made no other queued actions */
     }
 }
 
@@ -398,11 +399,11 @@ void hsp_app_perform_rest(struct hsp_app *a)
     a->performing = true;
     while (a->head != NULL && a->head->on_disk && !late) {
         struct hsp_batch *b = a->head;
-        while (b->next_deed < b->n_ready && !a->failed && !late) {
-            perform(a, &b->deeds[b->next_deed++]);
+        while (b->next_queued_action < b->n_ready && !a->failed && !late) {
+            perform(a, &b->queued_actions[b->next_queued_action++]);
             late = !a->closing && uv_hrtime() - begin > SLICE_NS;
         }
-        if (b->next_deed < b->n_deeds && (!a->failed || a->writing)) {
+        if (b->next_queued_action < b->n_queued_actions && (!a->failed || a->writing)) {
             break; /* while its packages are being made it stays, after any failure */
         }
         a->head = b->next;
@@ -469,12 +470,12 @@ void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts)
         hsp_app_fail(a, "the actions of a step cannot be kept", &err);
         return;
     }
-    if (b->n_rows == 0 && b->n_deeds == 0) {
+    if (b->n_rows == 0 && b->n_queued_actions == 0) {
         (void)batch_free(b); /* all was done at once */
         return;
     }
     b->on_disk = b->n_rows == 0 && b->groups == NULL;
-    b->n_ready = b->on_disk ? b->n_deeds : 0;
+    b->n_ready = b->on_disk ? b->n_queued_actions : 0;
     a->n_batches++;
     if (a->tail != NULL) {
         a->tail->next = b;

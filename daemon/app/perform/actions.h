@@ -5,10 +5,11 @@
  * of kept plans) are done at once. Actions that leave the process (messages, closes, replies) are
  * copied and wait until the rows of the batch, and of all batches before, are on disk, and its
  * package is made: commit.c. Example: STORE job/1, PREPARE rank 0, REPLY 7 make a batch of one row
- * and two deeds; the deeds are performed when the row is on disk and the package of rank 0 is made.
+ * and two queued actions; the queued actions are performed when the row is on disk and the package
+ * of rank 0 is made.
  *
  * Purity:    shell (libuv, random numbers).
- * Ownership: a batch owns copies of all that its deeds and rows need.
+ * Ownership: a batch owns copies of all that its queued actions and rows need.
  */
 #ifndef HSP_ACTIONS_H
 #define HSP_ACTIONS_H

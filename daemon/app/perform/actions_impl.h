@@ -1,7 +1,7 @@
 /* Describes a batch of actions that waits for the disk: shared by the files of this room alone.
  *
  * Threads: while a batch is being written, the pool thread has its rows, its groups and the
- *          packages of deeds from n_made on; the loop has the rest. */
+ *          packages of queued actions from n_made on; the loop has the rest. */
 #ifndef HSP_ACTIONS_IMPL_H
 #define HSP_ACTIONS_IMPL_H
 #include "daemon/app/plans/epoch_package.h"
@@ -36,7 +36,7 @@ struct papers_made {
     uint32_t len;
 };
 
-struct deed { /* an action that waits */
+struct queued_action { /* an action that waits */
     struct hsp_action act;
     struct hsp_msg msg;
     struct prepare_group *group; /* PREPARE */
@@ -48,11 +48,11 @@ struct deed { /* an action that waits */
 struct hsp_batch {
     struct hsp_batch *next;
     struct hsp_arena *arena;
-    size_t n_deeds, n_rows, next_deed;
-    size_t n_ready; /* deeds that may be performed when those before are */
+    size_t n_queued_actions, n_rows, next_queued_action;
+    size_t n_ready; /* queued actions that may be performed when those before are */
     size_t n_made;  /* the same, of the pool thread */
     bool tabled;    /* the tables of its groups are made */
-    struct deed *deeds;
+    struct queued_action *queued_actions;
     struct hsp_store_row *rows;
     struct hsp_buf *row_texts; /* our own rows; [n_texts] */
     size_t n_texts;

@@ -94,7 +94,7 @@ static void put_due(const struct hsp_job_spec *job, struct hsp_m_prepare *p)
     }
 }
 
-static void make_blob(struct deed *d)
+static void make_blob(struct queued_action *d)
 {
     struct prepare_group *g = d->group;
     d->status = g->status;
@@ -124,14 +124,14 @@ static bool make_packages(struct hsp_batch *b, uint64_t begin)
         make_tables(g);
     }
     b->tabled = true;
-    while (b->n_made < b->n_deeds) {
-        struct deed *d = &b->deeds[b->n_made];
+    while (b->n_made < b->n_queued_actions) {
+        struct queued_action *d = &b->queued_actions[b->n_made];
         if (d->act.type == HSP_ACT_PREPARE) {
             make_blob(d);
         }
         b->n_made++;
         if (d->act.type == HSP_ACT_PREPARE && uv_hrtime() - begin > PIECE_NS) {
-            return b->n_made == b->n_deeds;
+            return b->n_made == b->n_queued_actions;
         }
     }
     return true;
@@ -175,12 +175,12 @@ static void done_writing(struct hsp_app_task *work)
 {
     struct writing *w = (struct writing *)work;
     struct hsp_app *a = work->app;
-    bool stuck = w->status != HSP_OK, more = !stuck && w->at != NULL && !a->closing;
+    bool store_stalled = w->status != HSP_OK, more = !store_stalled && w->at != NULL && !a->closing;
     a->writing = false;
-    if (w->status == HSP_ENOMEM || (stuck && a->n_batches > WAITING_MAX)) {
+    if (w->status == HSP_ENOMEM || (store_stalled && a->n_batches > WAITING_MAX)) {
         hsp_app_fail(a, "the state cannot be written", &w->err);
-    } else if (stuck) {
-        hsp_app_stuck(a, &w->err);
+    } else if (store_stalled) {
+        hsp_app_store_stalled(a, &w->err);
     } else {
         hsp_app_unstuck(a);
         tell_made(w);
@@ -195,7 +195,7 @@ static void done_writing(struct hsp_app_task *work)
     if (!a->writing) {
         free(w);
     }
-    if (!stuck) {
+    if (!store_stalled) {
         hsp_app_perform_rest(a);
         hsp_app_write_on(a);
     }
@@ -204,7 +204,7 @@ static void done_writing(struct hsp_app_task *work)
 /* @look: also where nothing waits. */
 static void begin_writing(struct hsp_app *a, bool look)
 {
-    if (uv_is_active((uv_handle_t *)&a->retry) && a->stuck) {
+    if (uv_is_active((uv_handle_t *)&a->retry) && a->store_stalled) {
         return; /* soon */
     }
     struct hsp_batch *first = a->head;

@@ -18,8 +18,8 @@ struct hsp_app;
 
 /* Starts writing the waiting rows, unless a thread is at it or the disk is to be tried later. */
 void hsp_app_write_on(struct hsp_app *a);
-/* The same, and where nothing waits the store is only looked for: hsp_app_stuck when it is not in
- * its place, hsp_app_unstuck when it is there again. */
+/* The same, and where nothing waits the store is only looked for: hsp_app_store_stalled when it is
+ * not in its place, hsp_app_unstuck when it is there again. */
 void hsp_app_look_for_store(struct hsp_app *a);
 
 #endif

@@ -17,7 +17,7 @@ struct hsp_app;
 /* Called when the state could not be written. From now on requests that change something are
  * refused, and the write is tried again each second. Every request that waits for an answer gets
  * one. */
-void hsp_app_stuck(struct hsp_app *a, const struct hsp_err *why);
+void hsp_app_store_stalled(struct hsp_app *a, const struct hsp_err *why);
 /* Called when the state was written; does nothing unless writing had failed before. */
 void hsp_app_unstuck(struct hsp_app *a);
 

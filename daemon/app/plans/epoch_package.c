@@ -63,7 +63,7 @@ static enum hsp_status make_copies(struct hsp_epoch_plan *p, uint32_t wanted, st
         return hsp_err_nomem(err, "the plan of an epoch");
     }
     p->n_spare = hsp_spare_ranks(node, p->plan->n_ranks, wanted);
-    if (p->n_spare > HSP_MAX_KEEPERS) {
+    if (p->n_spare > HSP_MAX_REPLICA_HOLDERS) {
         return hsp_err_set(err, HSP_EINVAL, 0, "%u copies are too many", wanted);
     }
     return hsp_copy_table(p->graph, p->homes, node, p->plan->n_ranks, wanted, p->arena, &p->copies,
@@ -199,9 +199,10 @@ struct hsp_epoch_plan *hsp_epoch_plan_free(struct hsp_epoch_plan *p)
 
 /* The live pieces of the old layout, in the form daemon/spmd wants. */
 struct live {
-    uint32_t n_old, n_hold;        /* members; with the keepers */
-    uint32_t *home;                /* old rank -> peer that has its home, HSP_NONE */
-    uint32_t *any;                 /* old rank or keeper -> its peer, with or without state */
+    uint32_t n_old, n_hold; /* members; with the replica holders */
+    uint32_t *home;         /* old rank -> peer that has its home, HSP_NONE */
+    /* old rank or replica holder -> its peer, with or without state */
+    uint32_t *any;
     struct hsp_state_table copies; /* rows whose copy is live */
 };
 
@@ -468,7 +469,7 @@ enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
                                       struct hsp_epoch_tables *ret, struct hsp_err *err)
 {
     struct hsp_bsr_net places;
-    uint32_t lasting = p->plan->n_ranks + a->n_keepers; /* the owners of copies */
+    uint32_t participants = p->plan->n_ranks + a->n_replica_holders; /* the owners of copies */
     struct hsp_epoch_tables *t = ret;
     *t = (struct hsp_epoch_tables){.voted = hsp_arena_array(arena, a->n_peers, sizeof *t->voted)};
     if (t->voted == NULL) {
@@ -491,7 +492,7 @@ enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
         st = list_rows(&t->transfer, a->n_peers, arena, &t->transfer_of, err);
     }
     if (st == HSP_OK) {
-        st = list_rows(&p->copies, lasting, arena, &t->copies_of, err);
+        st = list_rows(&p->copies, participants, arena, &t->copies_of, err);
     }
     if (st == HSP_OK) {
         st = list_rows(&p->replicas, p->plan->n_ranks, arena, &t->replicas_of, err);
@@ -599,7 +600,7 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
                                   struct hsp_err *err)
 {
     bool member = peer < p->plan->n_ranks;
-    uint32_t lasting = p->plan->n_ranks + a->n_keepers; /* the owners of copies */
+    uint32_t participants = p->plan->n_ranks + a->n_replica_holders; /* the owners of copies */
     struct hsp_package pkg = {.dtype = (uint8_t)p->graph->spec.dtype,
                               .n_kinds = p->n_kinds,
                               .n_peers = a->n_peers,
@@ -626,7 +627,7 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
     if (st == HSP_OK) {
         st = rows_for(&t->transfer_of, peer, false, arena, &pkg.transfer, err);
     }
-    if (st == HSP_OK && peer < lasting) {
+    if (st == HSP_OK && peer < participants) {
         st = rows_for(&t->copies_of, peer, false, arena, &pkg.copies, err);
     }
     if (st == HSP_OK && member) {

@@ -22,9 +22,9 @@ struct hsp_epoch_plan {
     struct hsp_plan *plan;         /* total (total_plan.h): the running plan, nothing left open */
     struct hsp_program_file programs;
     struct hsp_cover *homes;         /* [graph->n_params] */
-    struct hsp_state_table copies;   /* from owner to buddy, or to a keeper */
+    struct hsp_state_table copies;   /* from owner to buddy, or to a replica holder */
     struct hsp_state_table replicas; /* rings over equal copies */
-    uint32_t n_spare;                /* keepers: ranks from plan->n_ranks on, of any node */
+    uint32_t n_spare;                /* replica holders: ranks from plan->n_ranks on, of any node */
     uint8_t n_kinds, kinds[HSP_N_STATE_KINDS];
     struct hsp_plan_info info; /* for the core: devices, memory, shards */
     uint64_t *wide_bytes;      /* [plan->n_ranks] more on devices that compute on bf16 in fp32 */
@@ -35,7 +35,7 @@ struct hsp_epoch_plan {
 /* Compiles @plan (copied and completed) for the devices @device[rank].
  * @kept: templates of earlier plans of the job (compile.h), or NULL.
  * @copies_wanted: nodes that shall hold each piece of state; 1: no second copies. At most
- * HSP_MAX_KEEPERS more than the members have.
+ * HSP_MAX_REPLICA_HOLDERS more than the members have.
  * HSP_EINVAL: the plan does not fit the model; HSP_ENOMEM. */
 enum hsp_status hsp_epoch_plan_build(const struct hsp_graph *g, const struct hsp_train_spec *train,
                                      struct hsp_templates *kept, const struct hsp_plan *plan,

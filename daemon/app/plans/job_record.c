@@ -9,7 +9,7 @@
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/pool_view.h"
 #include "daemon/plan/stage_groups.h"
-#include "daemon/spmd/sharding/infer_streams.h"
+#include "daemon/spmd/sharding/infer_pipelines.h"
 #include "daemon/spmd/sharding/param_home.h"
 #include "proto/base/str.h"
 
@@ -71,7 +71,7 @@ static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, bool s
     enum hsp_status st =
         hsp_plan_parse(t->text, t->len, base_name(t->name), batch, j->arena, &p, err);
     if (st == HSP_OK) {
-        st = hsp_plan_find_streams(p, j->graph, j->arena, err);
+        st = hsp_plan_find_pipelines(p, j->graph, j->arena, err);
         st = st == HSP_OK ? hsp_plan_check(p, j->graph, batch, err) : st;
         st = st == HSP_OK ? hsp_pool_allowed(p, &j->spec->train, err) : st;
         st = st == HSP_OK && !stored ? hsp_plan_check_homes(j->graph, p, j->arena, err) : st;
@@ -249,13 +249,13 @@ static void stage_text(const struct hsp_stage *s, const char *const *names, stru
 
 static void summary_text(const struct hsp_plan *p, const char *const *names, struct hsp_buf *out)
 {
-    hsp_buf_printf(out, "%u rank%s, %u stream%s", p->n_ranks, hsp_s(p->n_ranks), p->n_streams,
-                   hsp_s(p->n_streams));
+    hsp_buf_printf(out, "%u rank%s, %u pipeline%s", p->n_ranks, hsp_s(p->n_ranks), p->n_pipelines,
+                   hsp_s(p->n_pipelines));
     if (p->zero != HSP_ZERO_NONE) {
         hsp_buf_printf(out, ", zero %u", p->zero);
     }
-    for (uint32_t s = 0; s < p->n_streams; s++) {
-        const struct hsp_stream *st = &p->streams[s];
+    for (uint32_t s = 0; s < p->n_pipelines; s++) {
+        const struct hsp_pipeline *st = &p->pipelines[s];
         hsp_buf_printf(out, "; %u sequence%s in %u: ", st->sequences, hsp_s(st->sequences),
                        st->micro_batches);
         for (uint32_t g = 0; g < st->n_stages; g++) {

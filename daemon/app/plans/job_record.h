@@ -53,7 +53,7 @@ struct hsp_plan_rec {
     struct hsp_arena *arena;
     const char *text;    /* plan file, total: the running plan */
     const char *source;  /* "planner", or the annotation's name */
-    const char *summary; /* "2 streams: 10 seq on a/0+a/1 (3:1) > b/0; ..." */
+    const char *summary; /* "2 pipelines: 10 seq on a/0+a/1 (3:1) > b/0; ..." */
     const char *why;     /* one line */
     uint32_t n_ranks, copies;
     hsp_device_id *device; /* [n_ranks] */

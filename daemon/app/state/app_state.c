@@ -42,12 +42,12 @@ uint64_t hsp_app_events_begin(const struct hsp_app *a)
 
 hsp_msec hsp_app_core_now(const struct hsp_app *a)
 {
-    return a->stuck ? a->stuck_at : hsp_app_now() - a->stood;
+    return a->store_stalled ? a->stalled_at : hsp_app_now() - a->stood;
 }
 
 hsp_msec hsp_app_core_due(const struct hsp_app *a, hsp_msec at)
 {
-    return a->stuck || at > UINT64_MAX - a->stood ? UINT64_MAX : at + a->stood;
+    return a->store_stalled || at > UINT64_MAX - a->stood ? UINT64_MAX : at + a->stood;
 }
 
 void hsp_app_damaged(struct hsp_app *a, const char *why)

@@ -81,9 +81,9 @@ struct hsp_app {
     uint32_t n_batches;
     bool writing, performing;
     /* the disk does not take the state: store_stall.c */
-    bool stuck;
-    char stuck_why[HSP_TEXT_MAX];
-    hsp_msec stuck_at, stood; /* core time when it began; the length of earlier ones */
+    bool store_stalled;
+    char stalled_why[HSP_TEXT_MAX];
+    hsp_msec stalled_at, stood; /* core time when it began; the length of earlier ones */
     /* planning */
     struct hsp_planning *plannings; /* running and waiting */
     uint32_t n_planning;

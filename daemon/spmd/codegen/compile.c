@@ -23,17 +23,17 @@
 #include "proto/program/program_check.h"
 
 /* Binds the place of the pipeline of @s in the lists of training and validation samples. */
-static void bind_stream(const struct hsp_compiler *c, const struct hsp_stagecode *s,
-                        struct hsp_stream_bind *ret)
+static void bind_pipeline(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                          struct hsp_pipeline_bind *ret)
 {
-    *ret = (struct hsp_stream_bind){.n_micro = c->p->streams[s->stream].micro_batches,
-                                    .n_stages = c->p->streams[s->stream].n_stages};
-    for (uint32_t i = 0; i < s->stream; i++) {
-        ret->first_seq += c->p->streams[i].sequences;
+    *ret = (struct hsp_pipeline_bind){.n_micro = c->p->pipelines[s->pipeline].micro_batches,
+                                      .n_stages = c->p->pipelines[s->pipeline].n_stages};
+    for (uint32_t i = 0; i < s->pipeline; i++) {
+        ret->first_seq += c->p->pipelines[i].sequences;
         ret->eval_first += c->eval_seqs[i];
     }
-    ret->n_seq = c->p->streams[s->stream].sequences;
-    ret->eval_n_seq = c->eval_seqs[s->stream];
+    ret->n_seq = c->p->pipelines[s->pipeline].sequences;
+    ret->eval_n_seq = c->eval_seqs[s->pipeline];
     ret->eval_n_micro = (uint32_t)((ret->eval_n_seq + s->bound - 1) / s->bound);
 }
 
@@ -105,10 +105,10 @@ static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_st
         return HSP_OK;
     }
     struct hsp_pipeline_order o = {0};
-    struct hsp_agenda train, eval;
+    struct hsp_rank_timeline train, eval;
     const uint32_t *meets = all->meets[p->bind.rank];
-    uint32_t n_eval = c->eval ? p->bind.stream.eval_n_micro : 0;
-    enum hsp_status rc = hsp_order_make(&c->p->streams[s->stream], s->stage, n_eval, &o, err);
+    uint32_t n_eval = c->eval ? p->bind.pipeline.eval_n_micro : 0;
+    enum hsp_status rc = hsp_order_make(&c->p->pipelines[s->pipeline], s->stage, n_eval, &o, err);
     if (rc == HSP_OK) {
         rc = hsp_slots_assign(p, &o, err);
     }
@@ -116,10 +116,10 @@ static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_st
         rc = hsp_memory_assign(p, sums_begin_early(c), err);
     }
     if (rc == HSP_OK) {
-        rc = hsp_agenda_make(&all->clocks, s, p, meets, false, &train, err);
+        rc = hsp_rank_timeline_make(&all->clocks, s, p, meets, false, &train, err);
     }
     if (rc == HSP_OK) {
-        rc = hsp_agenda_make(&all->clocks, s, p, meets, true, &eval, err);
+        rc = hsp_rank_timeline_make(&all->clocks, s, p, meets, true, &eval, err);
     }
     if (rc == HSP_OK) {
         rc = hsp_schedule_make(p, &o, &train, &eval, c->arena, err);
@@ -139,7 +139,7 @@ static enum hsp_status make_program(struct hsp_compiler *c, uint32_t rank,
     if (rc != HSP_OK) {
         return rc;
     }
-    bind_stream(c, s, &ret->bind.stream);
+    bind_pipeline(c, s, &ret->bind.pipeline);
     ret->bind.data = c->t->data;
     ret->bind.hyper = c->t->hyper;
     ret->bind.hyper.tf32 = c->g->spec.compute == HSP_COMPUTE_TF32;
@@ -224,7 +224,7 @@ static enum hsp_status make_programs(struct hsp_compiler *c, struct hsp_program_
 struct work {
     struct hsp_arena *arena;
     uint32_t channel; /* the next free one */
-    struct hsp_moulds moulds;
+    struct hsp_traced_templates traced_templates;
     const struct hsp_templates *kept;
 };
 
@@ -237,7 +237,7 @@ static enum hsp_status compile_one(const struct hsp_pool_view *v, struct work *w
                              .t = &v->t,
                              .arena = w->arena,
                              .channel = w->channel,
-                             .moulds = &w->moulds,
+                             .traced_templates = &w->traced_templates,
                              .kept = w->kept};
     enum hsp_status rc = hsp_layouts_make(&c, err);
     if (rc == HSP_OK) {
@@ -324,9 +324,9 @@ enum hsp_status hsp_compile_kept(const struct hsp_graph *g, const struct hsp_pla
         *ret_total = total;
     }
     if (rc == HSP_OK && k != NULL) {
-        hsp_templates_renew(k, &w.moulds);
+        hsp_templates_renew(k, &w.traced_templates);
     }
-    free(w.moulds.of);
+    free(w.traced_templates.of);
     return rc;
 }
 

@@ -15,7 +15,8 @@
 #include "proto/program/program.h"
 
 /* Compiles for all ranks into @arena: ret->programs[rank]. HSP_EINVAL: the plan does not fit the
- * model (message names stream, stage, op), or disagrees with its own total form (total_plan.h). */
+ * model (message names pipeline, stage, op), or disagrees with its own total form
+ * (total_plan.h). */
 enum hsp_status hsp_compile(const struct hsp_graph *g, const struct hsp_plan *p,
                             const struct hsp_train_spec *t, struct hsp_arena *arena,
                             struct hsp_program_file *ret, struct hsp_err *err);

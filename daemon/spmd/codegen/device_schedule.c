@@ -10,8 +10,8 @@ struct builder {
     struct hsp_waits *w;
     struct hsp_sched *s;
     uint32_t cap[HSP_N_QUEUES];
-    const struct hsp_agenda *agenda;
-    uint32_t visits; /* of them done */
+    const struct hsp_rank_timeline *rank_timeline;
+    uint32_t served; /* of them done */
     struct hsp_arena *arena;
     struct hsp_err *err;
 };
@@ -43,13 +43,14 @@ static enum hsp_status add_entry(struct builder *b, uint32_t piece, uint32_t mic
     return HSP_OK;
 }
 
-/* Adds the work due for other streams up to time @at: also work at that time, but not behind it. */
-static enum hsp_status visit_until(struct builder *b, double at)
+/* Adds the work due for other pipelines up to time @at: also work at that time, but not behind
+ * it. */
+static enum hsp_status serve_until(struct builder *b, double at)
 {
-    const struct hsp_agenda *a = b->agenda;
+    const struct hsp_rank_timeline *a = b->rank_timeline;
     enum hsp_status rc = HSP_OK;
-    for (; rc == HSP_OK && b->visits < a->n; b->visits++) {
-        const struct hsp_visit *v = &a->visit[b->visits];
+    for (; rc == HSP_OK && b->served < a->n; b->served++) {
+        const struct hsp_service_slot *v = &a->service_slot[b->served];
         if (v->at > at || (v->at == at && v->after)) {
             break;
         }
@@ -60,20 +61,21 @@ static enum hsp_status visit_until(struct builder *b, double at)
     return rc;
 }
 
-/* @spell: when the unit runs; NULL: nothing is done for others meanwhile. */
-static enum hsp_status add_segment(struct builder *b, const struct hsp_unit *u,
-                                   const struct hsp_spell *spell)
+/* @interval: when the pass runs; NULL: nothing is done for others meanwhile. */
+static enum hsp_status add_segment(struct builder *b, const struct hsp_pass *u,
+                                   const struct hsp_interval *interval)
 {
-    const struct hsp_agenda *a = b->agenda;
+    const struct hsp_rank_timeline *a = b->rank_timeline;
     enum hsp_status rc =
-        spell != NULL ? visit_until(b, hsp_spell_begins(spell, a->end_us)) : HSP_OK;
+        interval != NULL ? serve_until(b, hsp_interval_begins(interval, a->end_us)) : HSP_OK;
     for (uint32_t i = 0; i < b->p->tpl.n_segments; i++) {
         const struct hsp_segment *s = &b->p->tpl.segments[i];
         bool here = s->kind == u->kind && s->chunk == u->chunk;
         for (uint32_t k = 0; rc == HSP_OK && here && k < s->n_pieces; k++) {
-            uint32_t piece = s->first_piece + k, meets = spell != NULL ? a->meets[piece] : 0;
+            uint32_t piece = s->first_piece + k, meets = interval != NULL ? a->meets[piece] : 0;
             if (meets != 0) {
-                rc = visit_until(b, hsp_meeting_at(&a->meeting[meets - 1], spell, a->end_us));
+                rc = serve_until(
+                    b, hsp_rendezvous_find(&a->rendezvous_at[meets - 1], interval, a->end_us));
             }
             rc = rc == HSP_OK ? add_entry(b, piece, u->micro) : rc;
         }
@@ -81,22 +83,23 @@ static enum hsp_status add_segment(struct builder *b, const struct hsp_unit *u,
     return rc;
 }
 
-static enum hsp_status add_units(struct builder *b, const struct hsp_unit *u, uint32_t n)
+static enum hsp_status add_passes(struct builder *b, const struct hsp_pass *u, uint32_t n)
 {
     enum hsp_status rc = HSP_OK;
     for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
-        rc = add_segment(b, &u[i], b->agenda->spell != NULL ? &b->agenda->spell[i] : NULL);
+        rc = add_segment(
+            b, &u[i], b->rank_timeline->interval != NULL ? &b->rank_timeline->interval[i] : NULL);
     }
-    return rc == HSP_OK ? visit_until(b, INFINITY) : rc;
+    return rc == HSP_OK ? serve_until(b, INFINITY) : rc;
 }
 
 static enum hsp_status make_train(struct builder *b, const struct hsp_pipeline_order *o)
 {
-    enum hsp_status rc = add_segment(b, &(const struct hsp_unit){.kind = HSP_SEG_PRE}, NULL);
+    enum hsp_status rc = add_segment(b, &(const struct hsp_pass){.kind = HSP_SEG_PRE}, NULL);
     if (rc == HSP_OK) {
-        rc = add_units(b, o->train, o->n_train);
+        rc = add_passes(b, o->train, o->n_train);
     }
-    return rc == HSP_OK ? add_segment(b, &(const struct hsp_unit){.kind = HSP_SEG_POST}, NULL) : rc;
+    return rc == HSP_OK ? add_segment(b, &(const struct hsp_pass){.kind = HSP_SEG_POST}, NULL) : rc;
 }
 
 static enum hsp_status make_eval(struct builder *b, const struct hsp_pipeline_order *o)
@@ -104,15 +107,17 @@ static enum hsp_status make_eval(struct builder *b, const struct hsp_pipeline_or
     if (b->p->bind.data.validation_every == 0 || b->p->bind.data.eval_seqs == 0) {
         return HSP_OK;
     }
-    enum hsp_status rc = add_segment(b, &(const struct hsp_unit){.kind = HSP_SEG_PRE}, NULL);
-    return rc == HSP_OK ? add_units(b, o->eval, o->n_eval) : rc;
+    enum hsp_status rc = add_segment(b, &(const struct hsp_pass){.kind = HSP_SEG_PRE}, NULL);
+    return rc == HSP_OK ? add_passes(b, o->eval, o->n_eval) : rc;
 }
 
 enum hsp_status hsp_schedule_make(struct hsp_program *p, const struct hsp_pipeline_order *o,
-                                  const struct hsp_agenda *train, const struct hsp_agenda *eval,
-                                  struct hsp_arena *arena, struct hsp_err *err)
+                                  const struct hsp_rank_timeline *train,
+                                  const struct hsp_rank_timeline *eval, struct hsp_arena *arena,
+                                  struct hsp_err *err)
 {
-    struct builder b = {.p = p, .s = &p->bind.train, .agenda = train, .arena = arena, .err = err};
+    struct builder b = {
+        .p = p, .s = &p->bind.train, .rank_timeline = train, .arena = arena, .err = err};
     enum hsp_status rc = hsp_waits_new(p, &b.w, err);
     if (rc != HSP_OK) {
         return rc;
@@ -121,8 +126,8 @@ enum hsp_status hsp_schedule_make(struct hsp_program *p, const struct hsp_pipeli
     if (rc == HSP_OK) { /* eval is a schedule of its own: nothing before it to wait for */
         hsp_waits_reset(b.w);
         b.s = &p->bind.eval;
-        b.agenda = eval;
-        b.visits = 0;
+        b.rank_timeline = eval;
+        b.served = 0;
         memset(b.cap, 0, sizeof b.cap);
         rc = make_eval(&b, o);
     }

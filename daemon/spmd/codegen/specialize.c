@@ -9,12 +9,12 @@
 #include "proto/base/size.h"
 #include "proto/layout/box.h"
 
-/* The member's numbers for the open places of its mould. */
+/* The member's numbers for the open places of its traced template. */
 struct binder {
     struct hsp_compiler *c;
     const struct hsp_stagecode *s;
     struct hsp_member_code code; /* owned */
-    const struct hsp_mould *mould;
+    const struct hsp_traced_template *traced;
     uint32_t rank, member;
     struct hsp_err *err;
 };
@@ -22,7 +22,7 @@ struct binder {
 /* The value of the stage that tensor @t is. */
 static const struct hsp_value *value_of(const struct binder *m, uint32_t t)
 {
-    return &m->s->value[m->code.value[m->mould->value_of[t]]];
+    return &m->s->value[m->code.value[m->traced->value_of[t]]];
 }
 
 /* By parameter, kind, box: in every program, the same state is in the same order. */
@@ -49,11 +49,11 @@ static int by_state(const void *a, const void *b, void *ctx)
 static enum hsp_status bind_state(struct binder *m, struct hsp_binding *b)
 {
     const struct hsp_graph *g = m->c->g;
-    b->state = hsp_arena_array(m->c->arena, m->mould->tpl.n_tensors, sizeof *b->state);
+    b->state = hsp_arena_array(m->c->arena, m->traced->tpl.n_tensors, sizeof *b->state);
     if (b->state == NULL) {
         return hsp_err_nomem(m->err, "program of rank %u", m->rank);
     }
-    for (uint32_t i = 0; i < m->mould->tpl.n_tensors; i++) {
+    for (uint32_t i = 0; i < m->traced->tpl.n_tensors; i++) {
         const struct hsp_value *v = value_of(m, i);
         if (v->cls != HSP_CLASS_STATE) {
             continue;
@@ -73,11 +73,11 @@ static enum hsp_status bind_state(struct binder *m, struct hsp_binding *b)
 
 static enum hsp_status bind_tensors(struct binder *m, struct hsp_binding *b)
 {
-    b->tensor = hsp_arena_array(m->c->arena, m->mould->tpl.n_tensors, sizeof *b->tensor);
+    b->tensor = hsp_arena_array(m->c->arena, m->traced->tpl.n_tensors, sizeof *b->tensor);
     if (b->tensor == NULL) {
         return hsp_err_nomem(m->err, "program of rank %u", m->rank);
     }
-    for (uint32_t i = 0; i < m->mould->tpl.n_tensors; i++) {
+    for (uint32_t i = 0; i < m->traced->tpl.n_tensors; i++) {
         const struct hsp_value *v = value_of(m, i);
         struct hsp_tensor_bind *t = &b->tensor[i];
         t->box = v->at.box[m->member];
@@ -96,13 +96,13 @@ static enum hsp_status bind_tensors(struct binder *m, struct hsp_binding *b)
 
 static enum hsp_status bind_symbols(struct binder *m, struct hsp_binding *b)
 {
-    uint32_t n = m->mould->tpl.n_symbols;
+    uint32_t n = m->traced->tpl.n_symbols;
     b->symbol = hsp_arena_array(m->c->arena, n, sizeof *b->symbol);
     if (b->symbol == NULL) {
         return hsp_err_nomem(m->err, "program of rank %u", m->rank);
     }
     for (uint32_t i = 0; i < n; i++) {
-        const struct hsp_symbol_from *f = &m->mould->symbol_of[i];
+        const struct hsp_symbol_from *f = &m->traced->symbol_of[i];
         const struct hsp_box *box = &m->s->value[m->code.value[f->value]].at.box[m->member];
         switch ((enum hsp_symbol_what)f->what) {
         case HSP_SYMBOL_BATCH: b->symbol[i] = m->s->bound; break;
@@ -133,7 +133,7 @@ static enum hsp_status bind_rank(struct binder *m, struct hsp_binding *b)
 {
     b->rank = m->rank;
     b->n_ranks = m->c->p->n_ranks;
-    b->template_digest = m->mould->tpl.digest;
+    b->template_digest = m->traced->tpl.digest;
     enum hsp_status rc = bind_symbols(m, b);
     rc = rc == HSP_OK ? bind_reshards(m, b) : rc;
     rc = rc == HSP_OK ? bind_tensors(m, b) : rc;
@@ -153,10 +153,10 @@ static bool find_rank(struct binder *m)
     return false;
 }
 
-/* Of each piece the meeting it belongs to. */
+/* Of each piece the rendezvous it belongs to. */
 static enum hsp_status list_meets(const struct binder *m, const uint32_t **ret)
 {
-    const struct hsp_template *t = &m->mould->tpl;
+    const struct hsp_template *t = &m->traced->tpl;
     uint32_t *meets = hsp_arena_array(m->c->arena, t->n_pieces, sizeof *meets);
     if (meets == NULL) {
         return hsp_err_nomem(m->err, "program of rank %u", m->rank);
@@ -177,10 +177,10 @@ enum hsp_status hsp_specialize(struct hsp_compiler *c, uint32_t rank, struct hsp
     HSP_ASSERT(found); /* hsp_plan_check: every rank is in a stage */
     enum hsp_status rc = hsp_member_code_read(c, m.s, m.member, &m.code, err);
     if (rc == HSP_OK) {
-        rc = hsp_mould_get(c, &m.code, &m.mould, err);
+        rc = hsp_traced_template_get(c, &m.code, &m.traced, err);
     }
     if (rc == HSP_OK) {
-        ret->tpl = m.mould->tpl;
+        ret->tpl = m.traced->tpl;
         rc = list_meets(&m, ret_meets);
     }
     if (rc == HSP_OK) {

@@ -342,7 +342,7 @@ static enum hsp_status add_segment(struct maker *m, uint32_t part)
     return HSP_OK;
 }
 
-static enum hsp_status move_mould(struct maker *m, struct hsp_mould *ret)
+static enum hsp_status move_traced(struct maker *m, struct hsp_traced_template *ret)
 {
     struct hsp_arena *a = m->c->arena;
     struct hsp_template t = m->t;
@@ -351,7 +351,7 @@ static enum hsp_status move_mould(struct maker *m, struct hsp_mould *ret)
     t.instrs = hsp_arena_memdup(a, m->instr, t.n_instrs * sizeof *m->instr);
     t.pieces = hsp_arena_memdup(a, m->piece, t.n_pieces * sizeof *m->piece);
     t.segments = hsp_arena_memdup(a, m->seg, t.n_segments * sizeof *m->seg);
-    *ret = (struct hsp_mould){
+    *ret = (struct hsp_traced_template){
         .value_of = hsp_arena_memdup(a, m->value_of, t.n_tensors * sizeof *m->value_of),
         .key = m->code->key,
         .symbol_of = hsp_arena_memdup(a, m->from, t.n_symbols * sizeof *m->from)};
@@ -364,8 +364,9 @@ static enum hsp_status move_mould(struct maker *m, struct hsp_mould *ret)
     return rc == HSP_OK ? HSP_OK : hsp_err_about(m->err, rc, "the template of rank %u", m->rank);
 }
 
-enum hsp_status hsp_mould_make(const struct hsp_compiler *c, const struct hsp_member_code *code,
-                               struct hsp_mould *ret, struct hsp_err *err)
+enum hsp_status hsp_traced_template_make(const struct hsp_compiler *c,
+                                         const struct hsp_member_code *code,
+                                         struct hsp_traced_template *ret, struct hsp_err *err)
 {
     const struct hsp_stagecode *s = code->s;
     struct maker m = {
@@ -387,7 +388,7 @@ enum hsp_status hsp_mould_make(const struct hsp_compiler *c, const struct hsp_me
         }
     }
     if (rc == HSP_OK) {
-        rc = move_mould(&m, ret);
+        rc = move_traced(&m, ret);
     }
     free(m.tensor_of);
     free(m.value_of);

@@ -41,16 +41,17 @@ struct hsp_symbol_from {
     int64_t unit; /* UNIT: itself */
 };
 
-struct hsp_mould {
+struct hsp_traced_template {
     struct hsp_digest key;
     struct hsp_template tpl;           /* its Reshards are those of the member's code, in order */
     uint32_t *value_of;                /* [tpl.n_tensors]: place in hsp_member_code.value */
     struct hsp_symbol_from *symbol_of; /* [tpl.n_symbols] */
 };
 
-/* The moulds of one compile; zero-initialise. */
-struct hsp_moulds {
-    struct hsp_mould *of; /* [n], owned: free(); their targets are in the compile's arena */
+/* The traced templates of one compile; zero-initialise. */
+struct hsp_traced_templates {
+    /* [n], owned: free(); their targets are in the compile's arena */
+    struct hsp_traced_template *of;
     size_t n, cap;
     struct hsp_template_count count;
 };
@@ -63,7 +64,8 @@ void hsp_member_code_fini(struct hsp_member_code *code); /* also of a zeroed one
 
 /* Builds the traced template of @code in the compiler's arena, without looking for a kept one.
  * HSP_ELIMIT, HSP_ENOMEM. */
-enum hsp_status hsp_mould_make(const struct hsp_compiler *c, const struct hsp_member_code *code,
-                               struct hsp_mould *ret, struct hsp_err *err);
+enum hsp_status hsp_traced_template_make(const struct hsp_compiler *c,
+                                         const struct hsp_member_code *code,
+                                         struct hsp_traced_template *ret, struct hsp_err *err);
 
 #endif

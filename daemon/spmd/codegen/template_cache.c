@@ -14,7 +14,7 @@ enum { KEPT_COMPILES = 2 };
 struct hsp_templates {
     struct { /* newest first */
         struct hsp_arena *arena;
-        struct hsp_mould *of;
+        struct hsp_traced_template *of;
         size_t n;
     } compile[KEPT_COMPILES];
     struct hsp_template_count count;
@@ -35,9 +35,10 @@ static bool copy_names(struct hsp_arena *a, struct hsp_template *t)
 }
 
 /* False without memory. */
-static bool copy_mould(struct hsp_arena *a, const struct hsp_mould *from, struct hsp_mould *ret)
+static bool copy_traced(struct hsp_arena *a, const struct hsp_traced_template *from,
+                        struct hsp_traced_template *ret)
 {
-    struct hsp_mould m = *from;
+    struct hsp_traced_template m = *from;
     struct hsp_template *t = &m.tpl;
     t->symbols = hsp_arena_memdup(a, t->symbols, t->n_symbols * sizeof *t->symbols);
     t->tensors = hsp_arena_memdup(a, t->tensors, t->n_tensors * sizeof *t->tensors);
@@ -51,7 +52,8 @@ static bool copy_mould(struct hsp_arena *a, const struct hsp_mould *from, struct
            t->segments != NULL && m.value_of != NULL && m.symbol_of != NULL && copy_names(a, t);
 }
 
-static const struct hsp_mould *find(const struct hsp_mould *of, size_t n, struct hsp_digest key)
+static const struct hsp_traced_template *find(const struct hsp_traced_template *of, size_t n,
+                                              struct hsp_digest key)
 {
     for (size_t i = 0; i < n; i++) {
         if (hsp_digest_equal(of[i].key, key)) {
@@ -61,19 +63,20 @@ static const struct hsp_mould *find(const struct hsp_mould *of, size_t n, struct
     return NULL;
 }
 
-static const struct hsp_mould *find_kept(const struct hsp_templates *k, struct hsp_digest key)
+static const struct hsp_traced_template *find_kept(const struct hsp_templates *k,
+                                                   struct hsp_digest key)
 {
-    const struct hsp_mould *m = NULL;
+    const struct hsp_traced_template *m = NULL;
     for (int i = 0; k != NULL && m == NULL && i < KEPT_COMPILES; i++) {
         m = find(k->compile[i].of, k->compile[i].n, key);
     }
     return m;
 }
 
-enum hsp_status hsp_mould_get(struct hsp_compiler *c, const struct hsp_member_code *code,
-                              const struct hsp_mould **ret, struct hsp_err *err)
+enum hsp_status hsp_traced_template_get(struct hsp_compiler *c, const struct hsp_member_code *code,
+                                        const struct hsp_traced_template **ret, struct hsp_err *err)
 {
-    struct hsp_moulds *m = c->moulds;
+    struct hsp_traced_templates *m = c->traced_templates;
     enum hsp_status rc = HSP_OK;
     *ret = find(m->of, m->n, code->key);
     if (*ret != NULL) {
@@ -82,18 +85,18 @@ enum hsp_status hsp_mould_get(struct hsp_compiler *c, const struct hsp_member_co
     if (!hsp_grow(&m->of, &m->cap, m->n + 1, sizeof *m->of, MAX_MOULDS)) {
         return hsp_grow_error(m->n + 1, MAX_MOULDS, "templates", err);
     }
-    struct hsp_mould *mould = &m->of[m->n];
-    const struct hsp_mould *kept = find_kept(c->kept, code->key);
+    struct hsp_traced_template *traced = &m->of[m->n];
+    const struct hsp_traced_template *kept = find_kept(c->kept, code->key);
     if (kept != NULL) {
-        rc = copy_mould(c->arena, kept, mould) ? HSP_OK : hsp_err_nomem(err, "the compilation");
+        rc = copy_traced(c->arena, kept, traced) ? HSP_OK : hsp_err_nomem(err, "the compilation");
         m->count.kept++;
     } else {
-        rc = hsp_mould_make(c, code, mould, err);
+        rc = hsp_traced_template_make(c, code, traced, err);
         m->count.made++;
     }
     if (rc == HSP_OK) {
         m->n++;
-        *ret = mould;
+        *ret = traced;
     }
     return rc;
 }
@@ -117,13 +120,13 @@ struct hsp_template_count hsp_templates_count(const struct hsp_templates *k)
     return k->count;
 }
 
-void hsp_templates_renew(struct hsp_templates *k, const struct hsp_moulds *m)
+void hsp_templates_renew(struct hsp_templates *k, const struct hsp_traced_templates *m)
 {
     struct hsp_arena *a = hsp_arena_new(KEPT_BYTES);
-    struct hsp_mould *of = a != NULL ? hsp_arena_array(a, m->n, sizeof *of) : NULL;
+    struct hsp_traced_template *of = a != NULL ? hsp_arena_array(a, m->n, sizeof *of) : NULL;
     bool ok = of != NULL;
     for (size_t i = 0; ok && i < m->n; i++) {
-        ok = copy_mould(a, &m->of[i], &of[i]);
+        ok = copy_traced(a, &m->of[i], &of[i]);
     }
     k->count = m->count;
     k->count.stored = ok;

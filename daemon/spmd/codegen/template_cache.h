@@ -13,8 +13,8 @@
 #include "daemon/spmd/lower/stage_ir.h"
 
 struct hsp_member_code;
-struct hsp_mould;
-struct hsp_moulds;
+struct hsp_traced_template;
+struct hsp_traced_templates;
 
 /* Templates of the last compiles of a job. */
 struct hsp_templates;
@@ -28,10 +28,11 @@ struct hsp_template_count {
 struct hsp_template_count hsp_templates_count(const struct hsp_templates *k);
 /* Keeps the traced templates @m, and drops those of the compile before last. Without memory nothing
  * changes. */
-void hsp_templates_renew(struct hsp_templates *k, const struct hsp_moulds *m);
+void hsp_templates_renew(struct hsp_templates *k, const struct hsp_traced_templates *m);
 /* Gets the traced template of @code: one of this compile, else a copy of a kept one, else a new
- * one. *ret is valid until the next call. Errors of hsp_mould_make. */
-enum hsp_status hsp_mould_get(struct hsp_compiler *c, const struct hsp_member_code *code,
-                              const struct hsp_mould **ret, struct hsp_err *err);
+ * one. *ret is valid until the next call. Errors of hsp_traced_template_make. */
+enum hsp_status hsp_traced_template_get(struct hsp_compiler *c, const struct hsp_member_code *code,
+                                        const struct hsp_traced_template **ret,
+                                        struct hsp_err *err);
 
 #endif

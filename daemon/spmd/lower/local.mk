@@ -5,7 +5,7 @@ daemon_spmd_lower_liblower_a_SOURCES = \
   daemon/spmd/lower/lower_epilogue.c daemon/spmd/lower/lower_epilogue.h \
   daemon/spmd/lower/lower_plan.c daemon/spmd/lower/lower_plan.h \
   daemon/spmd/lower/lower_prologue.c daemon/spmd/lower/lower_prologue.h \
-  daemon/spmd/lower/lower_stream.c daemon/spmd/lower/lower_stream.h \
+  daemon/spmd/lower/lower_pipeline.c daemon/spmd/lower/lower_pipeline.h \
   daemon/spmd/lower/node_deduce.c daemon/spmd/lower/node_deduce.h \
   daemon/spmd/lower/node_place.c daemon/spmd/lower/node_place.h \
   daemon/spmd/lower/offload.c daemon/spmd/lower/offload.h \

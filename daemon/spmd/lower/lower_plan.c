@@ -6,7 +6,7 @@
 #include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/lower/lower_epilogue.h"
 #include "daemon/spmd/lower/lower_prologue.h"
-#include "daemon/spmd/lower/lower_stream.h"
+#include "daemon/spmd/lower/lower_pipeline.h"
 #include "daemon/spmd/lower/offload.h"
 #include "daemon/spmd/lower/split_backward.h"
 #include "daemon/spmd/lower/stage_ir.h"
@@ -33,27 +33,27 @@ static enum hsp_status check_spec(const struct hsp_graph *g, const struct hsp_tr
 
 static enum hsp_status init_stages(struct hsp_compiler *c, struct hsp_err *err)
 {
-    for (uint32_t i = 0; i < c->p->n_streams; i++) {
-        c->n_stages += c->p->streams[i].n_stages;
+    for (uint32_t i = 0; i < c->p->n_pipelines; i++) {
+        c->n_stages += c->p->pipelines[i].n_stages;
     }
     c->stage = hsp_arena_array(c->arena, c->n_stages, sizeof *c->stage);
-    c->first_stage = hsp_arena_array(c->arena, c->p->n_streams, sizeof *c->first_stage);
+    c->first_stage = hsp_arena_array(c->arena, c->p->n_pipelines, sizeof *c->first_stage);
     if (c->stage == NULL || c->first_stage == NULL) {
         c->n_stages = 0;
         return hsp_err_nomem(err, "the compilation");
     }
     uint32_t n = 0;
-    for (uint32_t i = 0; i < c->p->n_streams; i++) {
-        const struct hsp_stream *s = &c->p->streams[i];
+    for (uint32_t i = 0; i < c->p->n_pipelines; i++) {
+        const struct hsp_pipeline *s = &c->p->pipelines[i];
         c->first_stage[i] = n;
         for (uint32_t j = 0; j < s->n_stages; j++, n++) {
             struct hsp_stagecode *code = &c->stage[n];
-            code->stream = i;
+            code->pipeline = i;
             code->stage = j;
-            code->n_chunks = hsp_stream_chunks(s);
+            code->n_chunks = hsp_pipeline_chunks(s);
             code->split = s->schedule == HSP_SCHED_ZERO_BUBBLE;
             code->group = &s->stages[j];
-            code->batch_fixed = hsp_stream_cuts_batch(s);
+            code->batch_fixed = hsp_pipeline_cuts_batch(s);
             code->bound = (s->sequences + s->micro_batches - 1) / s->micro_batches;
             enum hsp_status rc = hsp_stagecode_init(c, code, err);
             if (rc != HSP_OK) {
@@ -64,45 +64,46 @@ static enum hsp_status init_stages(struct hsp_compiler *c, struct hsp_err *err)
     return HSP_OK;
 }
 
-/* Sequences of a micro-batch of stream @i, when it takes whole ones only; else 1. */
+/* Sequences of a micro-batch of pipeline @i, when it takes whole ones only; else 1. */
 static uint32_t eval_unit(const struct hsp_compiler *c, uint32_t i)
 {
-    const struct hsp_stream *s = &c->p->streams[i];
-    return hsp_stream_cuts_batch(s) ? s->sequences / s->micro_batches : 1;
+    const struct hsp_pipeline *s = &c->p->pipelines[i];
+    return hsp_pipeline_cuts_batch(s) ? s->sequences / s->micro_batches : 1;
 }
 
-/* Which micro-batches documents leave empty only their own stream knows, so that no other can serve
- * them. */
+/* Which micro-batches documents leave empty only their own pipeline knows, so that no other can
+ * serve them. */
 static enum hsp_status check_documents(const struct hsp_compiler *c, struct hsp_err *err)
 {
     bool documents = c->t->data.samples == HSP_SAMPLES_DOCUMENTS;
-    return !documents || c->p->zero != HSP_ZERO_PARAMETERS || c->p->n_streams == 1
+    return !documents || c->p->zero != HSP_ZERO_PARAMETERS || c->p->n_pipelines == 1
                ? HSP_OK
                : hsp_err_set(
                      err, HSP_EINVAL, 0,
-                     "zero 3 with %u streams needs micro-batches that are never empty, with "
+                     "zero 3 with %u pipelines needs micro-batches that are never empty, with "
                      "data.samples: documents a step has as many sequences as it fills",
-                     c->p->n_streams);
+                     c->p->n_pipelines);
 }
 
-/* The validation list in proportion to training. A stream that cuts its micro-batches takes whole
- * ones; the rest goes to a stream that can take it. */
+/* The validation list in proportion to training. A pipeline that cuts its micro-batches takes whole
+ * ones; the rest goes to a pipeline that can take it. */
 static enum hsp_status share_eval(struct hsp_compiler *c, struct hsp_err *err)
 {
-    int64_t w[HSP_MAX_STREAMS], cut[HSP_MAX_STREAMS + 1], left = 0;
-    uint32_t n = c->p->n_streams;
+    int64_t w[HSP_MAX_PIPELINES], cut[HSP_MAX_PIPELINES + 1], left = 0;
+    uint32_t n = c->p->n_pipelines;
     c->eval_seqs = hsp_arena_array(c->arena, n, sizeof *c->eval_seqs);
     if (c->eval_seqs == NULL) {
         return hsp_err_nomem(err, "the compilation");
     }
     for (uint32_t i = 0; i < n; i++) {
-        w[i] = c->p->streams[i].sequences;
+        w[i] = c->p->pipelines[i].sequences;
         if (c->t->data.samples == HSP_SAMPLES_DOCUMENTS &&
-            hsp_stream_cuts_batch(&c->p->streams[i])) {
-            return hsp_err_set(err, HSP_EINVAL, 0,
-                               "stream %u: split: batch needs micro-batches of one size, documents "
-                               "fill others at each step",
-                               i);
+            hsp_pipeline_cuts_batch(&c->p->pipelines[i])) {
+            return hsp_err_set(
+                err, HSP_EINVAL, 0,
+                "pipeline %u: split: batch needs micro-batches of one size, documents "
+                "fill others at each step",
+                i);
         }
     }
     hsp_cut_shares(c->eval ? c->t->data.eval_seqs : 0, n, w, cut);
@@ -170,7 +171,7 @@ void hsp_layouts_fini(struct hsp_compiler *c)
         hsp_stagecode_fini(&c->stage[i]);
     }
     free(c->reshard);
-    free(c->meeting);
+    free(c->rendezvous_at);
 }
 
 /* A full arena is a limit, and no want of memory: the plan is too large, which is said. */
@@ -206,8 +207,8 @@ enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err)
     if (rc == HSP_OK) {
         rc = hsp_param_pre(c, err);
     }
-    for (uint32_t i = 0; rc == HSP_OK && i < c->p->n_streams; i++) {
-        rc = hsp_lower_stream(c, i, err);
+    for (uint32_t i = 0; rc == HSP_OK && i < c->p->n_pipelines; i++) {
+        rc = hsp_lower_pipeline(c, i, err);
     }
     for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
         if (c->stage[i].split) {

@@ -98,7 +98,7 @@ static enum hsp_status home_is_use(struct hsp_compiler *c, uint32_t param, bool 
     for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
         const struct hsp_stagecode *s = &c->stage[i];
         struct hsp_layout l;
-        if (!hsp_stage_uses_param(c->g, c->units, &c->p->streams[s->stream], s->stage, param)) {
+        if (!hsp_stage_uses_param(c->g, c->units, &c->p->pipelines[s->pipeline], s->stage, param)) {
             continue;
         }
         rc = hsp_param_use(c->g, s->group, param, c->arena, &l, err);
@@ -171,7 +171,8 @@ static enum hsp_status declare(struct hsp_compiler *c, struct hsp_stagecode *s, 
                                bool same, struct hsp_err *err)
 {
     struct hsp_layout use;
-    bool uses = hsp_stage_uses_param(c->g, c->units, &c->p->streams[s->stream], s->stage, param);
+    bool uses =
+        hsp_stage_uses_param(c->g, c->units, &c->p->pipelines[s->pipeline], s->stage, param);
     enum hsp_status rc = uses ? hsp_param_use(c->g, s->group, param, c->arena, &use, err) : HSP_OK;
     rc = rc == HSP_OK ? declare_home(c, s, param, uses && same ? &use : NULL, err) : rc;
     bool kept = same || c->p->zero == HSP_ZERO_PARAMETERS;

@@ -1,7 +1,7 @@
 /* Deduces the layouts that a node needs and gives on its stage, with attention over a cut sequence
  * as a case of its own.
  *
- * Role:      lower_stream.c asks to lower a node, place_reductions.c to price completions.
+ * Role:      lower_pipeline.c asks to lower a node, place_reductions.c to price completions.
  * Purity:    pure.
  * Ownership: layouts live in the compiler's arena. */
 #ifndef HSP_NODE_DEDUCE_H

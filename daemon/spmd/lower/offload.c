@@ -45,9 +45,9 @@ static enum hsp_status copy_value(struct offload *x, uint32_t value, uint8_t cls
     v.cls = cls;
     v.name = hsp_arena_printf(x->c->arena, "%s%c%s", v.name,
                               strchr(v.name, '#') != NULL ? '.' : '#', suffix);
-    return v.name != NULL
-               ? hsp_value_add(x->s, &v, ret, x->err)
-               : hsp_err_nomem(x->err, "offload of stream %u stage %u", x->s->stream, x->s->stage);
+    return v.name != NULL ? hsp_value_add(x->s, &v, ret, x->err)
+                          : hsp_err_nomem(x->err, "offload of pipeline %u stage %u", x->s->pipeline,
+                                          x->s->stage);
 }
 
 static void find_makers(struct offload *x)
@@ -195,7 +195,8 @@ static enum hsp_status alloc_tables(struct offload *x)
     x->run = malloc((most + 1) * sizeof *x->run);
     if (x->maker == NULL || x->host == NULL || x->back == NULL || x->use == NULL ||
         x->transit == NULL || x->run_of == NULL || x->run == NULL) {
-        return hsp_err_nomem(x->err, "offload of stream %u stage %u", x->s->stream, x->s->stage);
+        return hsp_err_nomem(x->err, "offload of pipeline %u stage %u", x->s->pipeline,
+                             x->s->stage);
     }
     memset(x->maker, 0xff, n * sizeof *x->maker); /* HSP_NONE */
     memset(x->host, 0xff, n * sizeof *x->host);

@@ -1,4 +1,4 @@
-/* Finds the sums of a stream, the ops that may take them on, and the cost of completing them:
+/* Finds the sums of a pipeline, the ops that may take them on, and the cost of completing them:
  * layouts of all tensors as they are when every sum goes as far as it can. */
 #include "daemon/spmd/lower/place_reductions.h"
 
@@ -15,7 +15,7 @@
 
 struct placing {
     struct hsp_compiler *c;
-    uint32_t stream;
+    uint32_t pipeline;
     struct hsp_layout *at; /* [tensor]: on the stage that makes it */
     uint32_t *sum_of;      /* [tensor]: HSP_NONE */
     uint32_t *op_of;       /* [node]: number among those that may take sums on, HSP_NONE */
@@ -37,7 +37,7 @@ static enum hsp_status operand(struct placing *x, const struct hsp_stagecode *s,
         return HSP_OK;
     }
     bool here = t->producer != HSP_NONE &&
-                hsp_node_place(x->c, x->stream, &x->c->g->nodes[t->producer], &part) == s;
+                hsp_node_place(x->c, x->pipeline, &x->c->g->nodes[t->producer], &part) == s;
     if (here) {
         *ret = x->at[tensor];
         return HSP_OK;
@@ -64,13 +64,13 @@ static enum hsp_status add_sum(struct placing *x, const struct hsp_stagecode *s,
                                uint32_t maker, struct hsp_err *err)
 {
     if (!hsp_grow(&x->sum, &x->cap_sums, x->n_sums + 1, sizeof *x->sum, HSP_MAX_TENSORS)) {
-        return hsp_grow_error(x->n_sums + 1, HSP_MAX_TENSORS, "sums of a stream", err);
+        return hsp_grow_error(x->n_sums + 1, HSP_MAX_TENSORS, "sums of a pipeline", err);
     }
     struct hsp_sum_place *sum = &x->sum[x->n_sums];
     uint32_t param = x->c->grad_of[tensor];
     bool several = param != HSP_NONE && hsp_grads_here(x->c, s, param) > 1;
     *sum = (struct hsp_sum_place){.maker = maker, .needed = several};
-    sum->complete = bytes_of(x, s, tensor) * x->c->p->streams[x->stream].micro_batches;
+    sum->complete = bytes_of(x, s, tensor) * x->c->p->pipelines[x->pipeline].micro_batches;
     x->sum_of[tensor] = (uint32_t)x->n_sums++;
     return HSP_OK;
 }
@@ -132,7 +132,7 @@ static enum hsp_status take_node(struct placing *x, uint32_t node, struct hsp_er
     uint32_t part;
     uint8_t taken = 0;
     bool ring = false;
-    const struct hsp_stagecode *s = hsp_node_place(x->c, x->stream, n, &part);
+    const struct hsp_stagecode *s = hsp_node_place(x->c, x->pipeline, n, &part);
     enum hsp_status rc = HSP_OK;
     for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
         rc = operand(x, s, n->in[i], &in[i], err);
@@ -187,16 +187,16 @@ static enum hsp_status place(struct placing *x, bool *first, struct hsp_err *err
     return rc;
 }
 
-enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t stream, const bool **ret_first,
+enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t pipeline, const bool **ret_first,
                                struct hsp_err *err)
 {
-    struct placing x = {.c = c, .stream = stream};
+    struct placing x = {.c = c, .pipeline = pipeline};
     bool *first = hsp_arena_array(c->arena, c->g->n_nodes, sizeof *first), sums = false;
     if (first == NULL) {
         return hsp_err_nomem(err, "places of sums");
     }
-    for (uint32_t i = 0; i < c->p->streams[stream].n_stages; i++) {
-        sums = sums || c->p->streams[stream].stages[i].n > 1;
+    for (uint32_t i = 0; i < c->p->pipelines[pipeline].n_stages; i++) {
+        sums = sums || c->p->pipelines[pipeline].stages[i].n > 1;
     }
     struct hsp_arena_position m = hsp_arena_mark(c->arena);
     enum hsp_status rc = sums ? place(&x, first, err) : HSP_OK;

@@ -18,7 +18,7 @@
  * ops may take sums on, with every sum taken as far as it can go; completing a sum earlier never
  * lets another go farther.
  *
- * Role:      lower_stream.c calls hsp_sums_place once for each pipeline, before it lowers the
+ * Role:      lower_pipeline.c calls hsp_sums_place once for each pipeline, before it lowers the
  *            pipeline. tensor_versions.c emits the collective that completes a sum.
  * Purity:    pure. */
 #ifndef HSP_PLACE_REDUCTIONS_H
@@ -44,7 +44,7 @@ struct hsp_sums {
 
 /* @ret_first[node], in the arena of @c: sums among the operands of the node are completed first.
  * Parameters' uses exist. HSP_ENOMEM, HSP_ELIMIT, or deduction's errors. */
-enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t stream, const bool **ret_first,
+enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t pipeline, const bool **ret_first,
                                struct hsp_err *err);
 
 #endif

@@ -143,7 +143,7 @@ static enum hsp_status rename_whole(const struct again *a, struct hsp_step *st)
 static enum hsp_status emit_unit(struct again *a, uint32_t u, uint32_t part)
 {
     uint32_t stage, chunk;
-    hsp_place_of_unit(&a->c->p->streams[a->s->stream], u, &stage, &chunk);
+    hsp_place_of_unit(&a->c->p->pipelines[a->s->pipeline], u, &stage, &chunk);
     const struct hsp_code *f = forward_of(a, chunk);
     enum hsp_status rc = HSP_OK;
     a->emitted[u] = true;

@@ -7,7 +7,7 @@
  * channels of its own, by all members in the same place. Random numbers are functions of
  * coordinates (dropout), so the second pass has the bits of the first. The graph stays as it is.
  *
- * Role:      called by lower_stream.c for stages with `saved: recompute`.
+ * Role:      called by lower_pipeline.c for stages with `saved: recompute`.
  * Purity:    pure. */
 #ifndef HSP_RECOMPUTE_H
 #define HSP_RECOMPUTE_H

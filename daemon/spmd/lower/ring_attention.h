@@ -22,7 +22,7 @@
  * 0 in group 2 alone.
  *
  * Role:      node_deduce.c asks for every node whether it is attention over a cut sequence;
- *            lower_stream.c then lowers it here.
+ *            lower_pipeline.c then lowers it here.
  * Purity:    pure. */
 #ifndef HSP_RING_ATTENTION_H
 #define HSP_RING_ATTENTION_H

@@ -78,7 +78,7 @@ static enum hsp_status split_chunk(struct hsp_stagecode *s, uint32_t chunk, stru
     x.made = calloc(s->n_values + 1, sizeof *x.made);
     x.stays = calloc(s->part[x.part].n + 1, sizeof *x.stays);
     if (x.wanted == NULL || x.made == NULL || x.stays == NULL) {
-        rc = hsp_err_nomem(err, "backward of stream %u stage %u", s->stream, s->stage);
+        rc = hsp_err_nomem(err, "backward of pipeline %u stage %u", s->pipeline, s->stage);
     } else {
         find_staying(&x);
         rc = move_steps(&x, hsp_part_at(HSP_PART_WGRAD, chunk), err);

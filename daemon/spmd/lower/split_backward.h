@@ -7,7 +7,8 @@
  * once) is added where it is made, so that it is not kept. Values that both halves read live until
  * the later half.
  *
- * Role:      called by lower_plan.c after recomputation, for streams with the zero_bubble schedule.
+ * Role:      called by lower_plan.c after recomputation, for pipelines with the zero_bubble
+ * schedule.
  * Purity:    pure. */
 #ifndef HSP_SPLIT_BACKWARD_H
 #define HSP_SPLIT_BACKWARD_H

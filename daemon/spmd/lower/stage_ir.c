@@ -31,7 +31,7 @@ enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode 
     s->part = hsp_arena_array(c->arena, (size_t)HSP_N_PARTS * s->n_chunks, sizeof *s->part);
     if (s->version == NULL || s->acc == NULL || s->state == NULL || s->copy == NULL ||
         s->part == NULL) {
-        return hsp_err_nomem(err, "stage %u of stream %u", s->stage, s->stream);
+        return hsp_err_nomem(err, "stage %u of pipeline %u", s->stage, s->pipeline);
     }
     s->n_parts = HSP_N_PARTS * s->n_chunks;
     return HSP_OK;
@@ -67,7 +67,7 @@ enum hsp_status hsp_value_add(struct hsp_stagecode *s, const struct hsp_value *v
 {
     if (!hsp_grow(&s->value, &s->cap_values, s->n_values + 1, sizeof *s->value, HSP_MAX_TENSORS)) {
         (void)hsp_grow_error(s->n_values + 1, HSP_MAX_TENSORS, "tensors", err);
-        return hsp_err_wrap(err, "stream %u stage %u", s->stream, s->stage);
+        return hsp_err_wrap(err, "pipeline %u stage %u", s->pipeline, s->stage);
     }
     s->value[s->n_values] = *v;
     *ret = (uint32_t)s->n_values++;
@@ -150,7 +150,7 @@ enum hsp_status hsp_step_add(struct hsp_stagecode *s, uint32_t part, size_t at,
     struct hsp_code *p = &s->part[part];
     if (!hsp_grow(&p->step, &p->cap, p->n + 1, sizeof *p->step, HSP_MAX_INSTRS)) {
         (void)hsp_grow_error(p->n + 1, HSP_MAX_INSTRS, "instructions", err);
-        return hsp_err_wrap(err, "stream %u stage %u", s->stream, s->stage);
+        return hsp_err_wrap(err, "pipeline %u stage %u", s->pipeline, s->stage);
     }
     at = at > p->n ? p->n : at;
     memmove(&p->step[at + 1], &p->step[at], (p->n - at) * sizeof *p->step);

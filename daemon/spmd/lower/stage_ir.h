@@ -1,7 +1,7 @@
 /* Represents the code of one stage before it is cut into ranks: values and steps shared by its
  * members.
  *
- * Role:      lower_stream.c (forward, backward, eval), recompute.c, split_backward.c, offload.c,
+ * Role:      lower_pipeline.c (forward, backward, eval), recompute.c, split_backward.c, offload.c,
  *            lower_prologue.c (Pre), zero3.c (zero 3) and lower_epilogue.c (Post) add steps;
  *            specialize.c reads them and makes one program per member.
  * Purity:    pure.
@@ -77,7 +77,7 @@ struct hsp_step {
     uint32_t node;
     uint32_t only;  /* the one member that runs it; HSP_NONE: all */
     bool pass;      /* where a later operand is not present, result i is operand i */
-    uint32_t meets; /* 1 + number of the meeting it belongs to (zero3_rendezvous.h), 0: none */
+    uint32_t meets; /* 1 + number of the rendezvous it belongs to (zero3_rendezvous.h), 0: none */
     bool inner;     /* one of several steps of a node; a later one stands for all of them */
     const struct hsp_step *stands_for; /* for lists: the node as one step; NULL: itself. Arena */
     struct hsp_attrs at;
@@ -91,7 +91,7 @@ struct hsp_code {
 };
 
 struct hsp_stagecode {
-    uint32_t stream, stage;
+    uint32_t pipeline, stage;
     uint32_t n_chunks;
     bool split; /* gradients of parameters have a part of their own, WGRAD */
     const struct hsp_stage *group;
@@ -104,7 +104,7 @@ struct hsp_stagecode {
     uint32_t *state;       /* [param * HSP_N_STATE_KINDS + kind]: STATE value, HSP_NONE */
     uint32_t *copy;   /* [param]: its STATE in the type of its use, HSP_NONE: that is one type */
     int64_t bound;    /* largest micro-batch */
-    bool batch_fixed; /* the stream cuts micro-batches, so all have that size */
+    bool batch_fixed; /* the pipeline cuts micro-batches, so all have that size */
     uint32_t n_owned; /* names of owned parts given so far */
 };
 
@@ -118,7 +118,7 @@ struct hsp_reshard {
 
 /* A rendezvous: a point at which a stage gathers parameters, or adds up gradients, together with
  * ranks of other pipelines (zero3_rendezvous.h). */
-struct hsp_meeting {
+struct hsp_rendezvous {
     uint32_t stage;  /* index in hsp_compiler.stage */
     uint32_t part;   /* of its code */
     uint32_t at, of; /* the at-th of so many in that part */
@@ -142,30 +142,30 @@ struct hsp_compiler {
     bool explain;                       /* Reshards are named */
     const struct hsp_rank_links *links; /* to price Reshards with, or NULL; they change nothing */
     bool eval;                          /* programs have an Eval segment */
-    uint32_t *eval_seqs;                /* [stream]: of the validation list; 0 without Eval */
+    uint32_t *eval_seqs;                /* [pipeline]: of the validation list; 0 without Eval */
     const bool *units;                  /* hsp_param_units */
-    const bool *values_first; /* [node] of the stream at hand: its sums are completed before it */
-    const bool *forced_first; /* for tests: the same, for all streams, in place of the cheapest */
+    const bool *values_first; /* [node] of the pipeline at hand: its sums are completed before it */
+    const bool *forced_first; /* for tests: the same, for all pipelines, in place of the cheapest */
     const struct hsp_forced *forced; /* for tests: [node]; NULL: nothing is forced */
     uint32_t *grad_of;      /* [graph tensor]: parameter whose gradient it adds to, HSP_NONE */
     struct hsp_cover *home; /* [param], owned */
     struct hsp_home_slots *slots; /* [param] */
     uint32_t n_homes;             /* of them initialised */
-    struct hsp_stagecode *stage;  /* all stages of all streams, in order */
+    struct hsp_stagecode *stage;  /* all stages of all pipelines, in order */
     uint32_t n_stages;
-    uint32_t *first_stage;       /* [stream]: index of its first stage */
+    uint32_t *first_stage;       /* [pipeline]: index of its first stage */
     struct hsp_reshard *reshard; /* owned */
     size_t n_reshards, cap_reshards;
-    bool *grad_at_home;          /* [param]: accumulators are cut as the home is */
-    struct hsp_meeting *meeting; /* owned */
-    size_t n_meetings, cap_meetings;
-    uint32_t channel;                 /* next free one */
-    int64_t *load;                    /* [rank]: elements sent so far */
-    struct hsp_moulds *moulds;        /* of this compile (template_builder.h) */
-    const struct hsp_templates *kept; /* of earlier ones, or NULL */
+    bool *grad_at_home;                   /* [param]: accumulators are cut as the home is */
+    struct hsp_rendezvous *rendezvous_at; /* owned */
+    size_t n_rendezvous, cap_rendezvous;
+    uint32_t channel;                              /* next free one */
+    int64_t *load;                                 /* [rank]: elements sent so far */
+    struct hsp_traced_templates *traced_templates; /* of this compile (template_builder.h) */
+    const struct hsp_templates *kept;              /* of earlier ones, or NULL */
 };
 
-/* stream, stage and n_chunks of @s are set. */
+/* pipeline, stage and n_chunks of @s are set. */
 enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode *s,
                                    struct hsp_err *err);
 void hsp_stagecode_fini(struct hsp_stagecode *s);

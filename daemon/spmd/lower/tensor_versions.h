@@ -5,7 +5,7 @@
  * work may run beside it; a local slice stands before its use. Tensors of the data are read again
  * in place of a Reshard.
  *
- * Role:      called by lower_stream.c and ring_attention.c.
+ * Role:      called by lower_pipeline.c and ring_attention.c.
  * Purity:    pure. */
 #ifndef HSP_TENSOR_VERSIONS_H
 #define HSP_TENSOR_VERSIONS_H

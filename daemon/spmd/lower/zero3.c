@@ -73,17 +73,17 @@ static bool stored_once(const struct hsp_cover *home)
     return n == hsp_box_count(&whole);
 }
 
-/* A meeting that begins here. */
+/* A rendezvous that begins here. */
 static enum hsp_status meet(struct gatherer *x, bool gives, uint32_t *ret)
 {
     struct hsp_compiler *c = x->c;
-    if (!hsp_grow(&c->meeting, &c->cap_meetings, c->n_meetings + 1, sizeof *c->meeting,
-                  MAX_MEETINGS)) {
-        return hsp_grow_error(c->n_meetings + 1, MAX_MEETINGS, "gathers of parameters", x->err);
+    if (!hsp_grow(&c->rendezvous_at, &c->cap_rendezvous, c->n_rendezvous + 1,
+                  sizeof *c->rendezvous_at, MAX_MEETINGS)) {
+        return hsp_grow_error(c->n_rendezvous + 1, MAX_MEETINGS, "gathers of parameters", x->err);
     }
-    c->meeting[c->n_meetings] =
-        (struct hsp_meeting){.stage = x->stage, .part = x->part, .gives = gives};
-    *ret = (uint32_t)++c->n_meetings;
+    c->rendezvous_at[c->n_rendezvous] =
+        (struct hsp_rendezvous){.stage = x->stage, .part = x->part, .gives = gives};
+    *ret = (uint32_t)++c->n_rendezvous;
     return HSP_OK;
 }
 
@@ -273,7 +273,7 @@ static enum hsp_status add_due(struct gatherer *x)
     return rc;
 }
 
-/* Reduces all gradients of the unit that has ended. Other streams add up their received parts at
+/* Reduces all gradients of the unit that has ended. Other pipelines add up their received parts at
  * once; they come to it later anyway. */
 static enum hsp_status reduce_unit(struct gatherer *x)
 {
@@ -415,15 +415,16 @@ static enum hsp_status rewrite_step(struct gatherer *x, const struct hsp_code *o
 }
 
 /* Run @run begins: the moves at its seam with the one before. Where nothing moves its first step is
- * a meeting of its own, so that no piece has steps of both and waits for the later one's operands.
+ * a rendezvous of its own, so that no piece has steps of both and waits for the later one's
+ * operands.
  */
 static enum hsp_status begin_run(struct gatherer *x, uint32_t run, uint32_t *ret_meets)
 {
-    size_t before = x->c->n_meetings;
+    size_t before = x->c->n_rendezvous;
     *ret_meets = 0;
     enum hsp_status rc = gather_ahead(x, run);
     rc = rc == HSP_OK ? reduce_unit(x) : rc;
-    return rc == HSP_OK && run > 0 && x->c->n_meetings == before ? meet(x, false, ret_meets) : rc;
+    return rc == HSP_OK && run > 0 && x->c->n_rendezvous == before ? meet(x, false, ret_meets) : rc;
 }
 
 static enum hsp_status rewrite_steps(struct gatherer *x, const struct hsp_code *old)
@@ -444,7 +445,7 @@ static enum hsp_status rewrite_steps(struct gatherer *x, const struct hsp_code *
 static enum hsp_status rewrite_part(struct gatherer *x, uint32_t part)
 {
     struct hsp_code old = x->s->part[part];
-    size_t first = x->c->n_meetings;
+    size_t first = x->c->n_rendezvous;
     enum hsp_status rc = HSP_OK;
     x->part = part;
     x->run_of = malloc((old.n + 1) * sizeof *x->run_of);
@@ -460,9 +461,9 @@ static enum hsp_status rewrite_part(struct gatherer *x, uint32_t part)
     }
     free(x->run_of);
     free(x->run);
-    for (size_t i = first; i < x->c->n_meetings; i++) {
-        x->c->meeting[i].at = (uint32_t)(i - first);
-        x->c->meeting[i].of = (uint32_t)(x->c->n_meetings - first);
+    for (size_t i = first; i < x->c->n_rendezvous; i++) {
+        x->c->rendezvous_at[i].at = (uint32_t)(i - first);
+        x->c->rendezvous_at[i].of = (uint32_t)(x->c->n_rendezvous - first);
     }
     return rc;
 }

@@ -6,9 +6,9 @@
  * In each part a layer (a block, the embedding, the head) gathers all its parameters when the layer
  * before it begins, into tensors that live until its last reader. Its gradients are reduced to the
  * accumulators of their homes when it ends, and added up there when the next layer has ended: two
- * layers' memory is enough. Ranks of other streams, which may have other micro-batches, take their
- * part in both in SERVE (zero3_rendezvous.h). A parameter whose home is its use stays as it is; a
- * parameter that several ranks store keeps the accumulator of its use.
+ * layers' memory is enough. Ranks of other pipelines, which may have other micro-batches, take
+ * their part in both in SERVE (zero3_rendezvous.h). A parameter whose home is its use stays as it
+ * is; a parameter that several ranks store keeps the accumulator of its use.
  *
  * Role:      called by lower_plan.c after lowering, before Post.
  * Purity:    pure. */

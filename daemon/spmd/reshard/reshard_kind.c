@@ -241,13 +241,13 @@ static uint32_t first_of(const struct hsp_rank_set *s)
     return r;
 }
 
-static enum hsp_method alone(const struct finder *f, const struct look *x, uint32_t rank)
+static enum hsp_reshard_method alone(const struct finder *f, const struct look *x, uint32_t rank)
 {
     bool held = hsp_set_count(&x->src) > 0;
     if (!held) { /* nothing, or nothing but zeros */
-        return f->partial_target && f->t.zero[rank] ? HSP_METHOD_TO_PARTIAL : HSP_METHOD_IDENTITY;
+        return f->partial_target && f->t.zero[rank] ? HSP_RESHARD_TO_PARTIAL : HSP_RESHARD_IDENTITY;
     }
-    return same_boxes(f->t.src, rank, f->t.dst, rank) ? HSP_METHOD_IDENTITY : HSP_METHOD_SLICE;
+    return same_boxes(f->t.src, rank, f->t.dst, rank) ? HSP_RESHARD_IDENTITY : HSP_RESHARD_SLICE;
 }
 
 /* Returns true if the part is one rank that sends to one other rank. */
@@ -257,32 +257,32 @@ static bool one_pair(const struct look *x)
     return hsp_set_count(&both) == 0 && hsp_set_count(&x->src) == 1 && hsp_set_count(&x->dst) == 1;
 }
 
-static enum hsp_method exchange(const struct finder *f, const struct look *x)
+static enum hsp_reshard_method exchange(const struct finder *f, const struct look *x)
 {
     struct hsp_rank_set both = hsp_set_and(&x->src, &x->dst);
     uint32_t from = cut_dims(f->t.src, &x->ranks), to = cut_dims(f->t.dst, &x->ranks);
     if (x->gather) {
-        return x->like_r ? HSP_METHOD_ALL_GATHER : HSP_METHOD_SPLIT_ALL_GATHER;
+        return x->like_r ? HSP_RESHARD_ALL_GATHER : HSP_RESHARD_SPLIT_ALL_GATHER;
     }
     if (one_pair(x)) {
-        return HSP_METHOD_SEND_RECV;
+        return HSP_RESHARD_SEND_RECV;
     }
     if (x->single && hsp_set_equal(&both, &x->ranks) && one_bit(from) && one_bit(to) &&
         from != to) {
-        return HSP_METHOD_ALL_TO_ALL;
+        return HSP_RESHARD_ALL_TO_ALL;
     }
-    return HSP_METHOD_BSR;
+    return HSP_RESHARD_BSR;
 }
 
 /* Returns the method by which sums get to receivers that do not add them up, and other cells get to
  * their receivers. */
-static enum hsp_method then(const struct look *x)
+static enum hsp_reshard_method then(const struct look *x)
 {
     bool among = hsp_set_inside(&x->dst, &x->src), alike = x->like_s && x->like_r;
     if (among && (!x->sent || x->gather)) {
-        return alike ? HSP_METHOD_ALL_GATHER : HSP_METHOD_SPLIT_ALL_GATHER;
+        return alike ? HSP_RESHARD_ALL_GATHER : HSP_RESHARD_SPLIT_ALL_GATHER;
     }
-    return x->one_more && !x->sent ? HSP_METHOD_SEND_RECV : HSP_METHOD_BSR;
+    return x->one_more && !x->sent ? HSP_RESHARD_SEND_RECV : HSP_RESHARD_BSR;
 }
 
 static void name_part(const struct finder *f, const struct look *x, struct hsp_method_part *p)
@@ -294,13 +294,13 @@ static void name_part(const struct finder *f, const struct look *x, struct hsp_m
         bool piece =
             one_pair(x) && !same_boxes(f->t.src, first_of(&x->src), f->t.dst, first_of(&x->dst));
         p->n_steps = piece ? 2 : 1;
-        p->step[0] = HSP_METHOD_SLICE;
+        p->step[0] = HSP_RESHARD_SLICE;
         p->step[p->n_steps - 1] = (uint8_t)exchange(f, x);
     } else {
         bool all = x->inside ? x->equal : x->each;
-        p->step[0] = all         ? x->like_h ? HSP_METHOD_ALL_REDUCE : HSP_METHOD_SPLIT_ALL_REDUCE
-                     : x->like_h ? HSP_METHOD_REDUCE_SCATTER
-                                 : HSP_METHOD_SPLIT_REDUCE_SCATTER;
+        p->step[0] = all         ? x->like_h ? HSP_RESHARD_ALL_REDUCE : HSP_RESHARD_SPLIT_ALL_REDUCE
+                     : x->like_h ? HSP_RESHARD_REDUCE_SCATTER
+                                 : HSP_RESHARD_SPLIT_REDUCE_SCATTER;
         if (x->further || x->sent) {
             p->step[p->n_steps++] = (uint8_t)then(x);
         }
@@ -438,13 +438,14 @@ static enum hsp_status gather_groups(struct finder *f, size_t k, const struct hs
 
 static bool is_collective(uint8_t m)
 {
-    return m >= HSP_METHOD_ALL_REDUCE && m <= HSP_METHOD_SPLIT_ALL_GATHER;
+    return m >= HSP_RESHARD_ALL_REDUCE && m <= HSP_RESHARD_SPLIT_ALL_GATHER;
 }
 
 static enum hsp_status list_groups(struct finder *f, const struct hsp_rank_set *ranks,
                                    struct hsp_method_part *p)
 {
-    bool gather = p->step[0] == HSP_METHOD_ALL_GATHER || p->step[0] == HSP_METHOD_SPLIT_ALL_GATHER;
+    bool gather =
+        p->step[0] == HSP_RESHARD_ALL_GATHER || p->step[0] == HSP_RESHARD_SPLIT_ALL_GATHER;
     enum hsp_status rc = HSP_OK;
     f->n_groups = 0;
     for (size_t k = 0; rc == HSP_OK && is_collective(p->step[0]) && k < f->t.n; k++) {

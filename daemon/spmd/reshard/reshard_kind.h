@@ -32,28 +32,28 @@
 #define HSP_RESHARD_KIND_H
 #include "daemon/spmd/reshard/resolve.h"
 
-enum hsp_method {
-    HSP_METHOD_IDENTITY,
-    HSP_METHOD_SLICE,
-    HSP_METHOD_TO_PARTIAL,
-    HSP_METHOD_SEND_RECV,
-    HSP_METHOD_ALL_REDUCE,
-    HSP_METHOD_REDUCE_SCATTER,
-    HSP_METHOD_ALL_GATHER,
-    HSP_METHOD_SPLIT_ALL_REDUCE,
-    HSP_METHOD_SPLIT_REDUCE_SCATTER,
-    HSP_METHOD_SPLIT_ALL_GATHER,
-    HSP_METHOD_ALL_TO_ALL,
-    HSP_METHOD_BSR,
+enum hsp_reshard_method {
+    HSP_RESHARD_IDENTITY,
+    HSP_RESHARD_SLICE,
+    HSP_RESHARD_TO_PARTIAL,
+    HSP_RESHARD_SEND_RECV,
+    HSP_RESHARD_ALL_REDUCE,
+    HSP_RESHARD_REDUCE_SCATTER,
+    HSP_RESHARD_ALL_GATHER,
+    HSP_RESHARD_SPLIT_ALL_REDUCE,
+    HSP_RESHARD_SPLIT_REDUCE_SCATTER,
+    HSP_RESHARD_SPLIT_ALL_GATHER,
+    HSP_RESHARD_ALL_TO_ALL,
+    HSP_RESHARD_BSR,
 };
-#define HSP_METHOD_STEPS 2
+#define HSP_RESHARD_STEPS 2
 
 struct hsp_method_group {
     uint32_t n;
     uint32_t *ranks; /* one per addend or piece, in their order */
 };
 struct hsp_method_part {
-    uint8_t n_steps, step[HSP_METHOD_STEPS]; /* enum hsp_method */
+    uint8_t n_steps, step[HSP_RESHARD_STEPS]; /* enum hsp_reshard_method */
     uint32_t n_ranks;
     uint32_t *ranks; /* ascending */
     /* For collectives: the communicators, slice by slice. Every copy of a piece takes part, so a

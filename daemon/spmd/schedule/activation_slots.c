@@ -15,12 +15,12 @@ struct set {
 struct counter {
     const struct hsp_program *p;
     uint32_t n_micro;       /* of the longer schedule */
-    uint32_t *when;         /* [segment * n_micro + micro]: 1 + index of its unit, 0: none */
+    uint32_t *when;         /* [segment * n_micro + micro]: 1 + index of its pass, 0: none */
     struct set *of;         /* [tensor] */
     uint32_t *first, *last; /* [micro] */
 };
 
-static uint32_t segment_of(const struct hsp_program *p, const struct hsp_unit *u)
+static uint32_t segment_of(const struct hsp_program *p, const struct hsp_pass *u)
 {
     uint32_t i = 0;
     while (i < p->tpl.n_segments &&
@@ -31,7 +31,7 @@ static uint32_t segment_of(const struct hsp_program *p, const struct hsp_unit *u
     return i;
 }
 
-static void note_units(struct counter *c, const struct hsp_unit *u, uint32_t n)
+static void note_passes(struct counter *c, const struct hsp_pass *u, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         c->when[(size_t)segment_of(c->p, &u[i]) * c->n_micro + u[i].micro] = 1 + i;
@@ -114,7 +114,7 @@ enum hsp_status hsp_slots_assign(struct hsp_program *p, const struct hsp_pipelin
     size_t n = p->tpl.n_tensors;
     enum hsp_status rc = HSP_OK;
     for (uint32_t i = 0; i < o->n_train + o->n_eval; i++) {
-        const struct hsp_unit *u = i < o->n_train ? &o->train[i] : &o->eval[i - o->n_train];
+        const struct hsp_pass *u = i < o->n_train ? &o->train[i] : &o->eval[i - o->n_train];
         c.n_micro = u->micro >= c.n_micro ? u->micro + 1 : c.n_micro;
     }
     c.when = calloc((size_t)p->tpl.n_segments * c.n_micro + 1, sizeof *c.when);
@@ -125,8 +125,8 @@ enum hsp_status hsp_slots_assign(struct hsp_program *p, const struct hsp_pipelin
     if (c.when == NULL || c.of == NULL || c.first == NULL || c.last == NULL || known == NULL) {
         rc = hsp_err_nomem(err, "slots of %u tensors", p->tpl.n_tensors);
     } else {
-        note_units(&c, o->train, o->n_train);
-        note_units(&c, o->eval, o->n_eval);
+        note_passes(&c, o->train, o->n_train);
+        note_passes(&c, o->eval, o->n_eval);
         note_segments(&c);
         fill(&c, p, known);
     }

@@ -1,6 +1,6 @@
 /* Counts the instances of each MICRO or HOST tensor that a rank holds.
  *
- * A tensor is alive for a micro-batch from the first unit of the rank's order that touches it to
+ * A tensor is alive for a micro-batch from the first pass of the rank's order that touches it to
  * the last one. Micro-batch i has instance i mod n_slots; n_slots is the smallest number under
  * which no two micro-batches that are alive at once share an instance.
  *

@@ -21,7 +21,7 @@ struct peer {
 
 struct member {
     struct hsp_program *p;
-    uint32_t stream, stage;
+    uint32_t pipeline, stage;
     uint32_t n, cap;
     struct peer *peer;   /* owned */
     int64_t alive, most; /* sent and not taken: now, at most */
@@ -91,7 +91,7 @@ static void forget(struct member *m, struct peer *x, uint32_t taken)
 
 static void count_sent(const struct count *c, struct member *m, struct peer *x, int64_t bytes)
 {
-    uint32_t room = hsp_order_room(&c->plan->streams[m->stream]);
+    uint32_t room = hsp_order_room(&c->plan->pipelines[m->pipeline]);
     if (x->out - x->gone >= room) {
         forget(m, x, x->out - room + 1);
     }
@@ -148,7 +148,7 @@ static int64_t message_bytes(const struct hsp_program *p, uint32_t instr, const 
 
 static bool between_stages(const struct member *a, const struct member *b)
 {
-    return a->stream == b->stream && a->stage != b->stage;
+    return a->pipeline == b->pipeline && a->stage != b->stage;
 }
 
 /* Messages that are sent leave before any of the move is received. */
@@ -202,11 +202,11 @@ static void place_members(const struct count *c, struct hsp_program *programs)
     for (uint32_t r = 0; r < c->plan->n_ranks; r++) {
         c->m[r].p = &programs[r];
     }
-    for (uint32_t s = 0; s < c->plan->n_streams; s++) {
-        for (uint32_t g = 0; g < c->plan->streams[s].n_stages; g++) {
-            const struct hsp_stage *x = &c->plan->streams[s].stages[g];
+    for (uint32_t s = 0; s < c->plan->n_pipelines; s++) {
+        for (uint32_t g = 0; g < c->plan->pipelines[s].n_stages; g++) {
+            const struct hsp_stage *x = &c->plan->pipelines[s].stages[g];
             for (uint32_t i = 0; i < x->n; i++) {
-                c->m[x->ranks[i]].stream = s;
+                c->m[x->ranks[i]].pipeline = s;
                 c->m[x->ranks[i]].stage = g;
             }
         }

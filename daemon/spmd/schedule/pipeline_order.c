@@ -31,9 +31,9 @@ struct walk {
 };
 
 /* The next pass; @back: the last chunk comes first. */
-static struct hsp_unit next_pass(const struct groups *g, struct walk *w, uint8_t kind, bool back)
+static struct hsp_pass next_pass(const struct groups *g, struct walk *w, uint8_t kind, bool back)
 {
-    struct hsp_unit u = {.kind = kind,
+    struct hsp_pass u = {.kind = kind,
                          .chunk = back ? g->n_chunks - 1 - w->chunk : w->chunk,
                          .micro = group_first(g, w->group) + w->at};
     if (++w->at == group_size(g, w->group)) {
@@ -46,9 +46,9 @@ static struct hsp_unit next_pass(const struct groups *g, struct walk *w, uint8_t
     return u;
 }
 
-static struct groups groups_of(const struct hsp_stream *s, uint32_t n_micro)
+static struct groups groups_of(const struct hsp_pipeline *s, uint32_t n_micro)
 {
-    struct groups g = {.n_micro = n_micro, .n_chunks = hsp_stream_chunks(s), .n = n_micro};
+    struct groups g = {.n_micro = n_micro, .n_chunks = hsp_pipeline_chunks(s), .n = n_micro};
     if (g.n_chunks > 1) {
         g.n = n_micro < s->n_stages ? 1 : n_micro / s->n_stages;
     }
@@ -56,7 +56,7 @@ static struct groups groups_of(const struct hsp_stream *s, uint32_t n_micro)
 }
 
 /* Forward passes before the first backward one. */
-static uint32_t passes_ahead(const struct hsp_stream *s, uint32_t stage, const struct groups *g)
+static uint32_t passes_ahead(const struct hsp_pipeline *s, uint32_t stage, const struct groups *g)
 {
     uint64_t behind = s->n_stages - 1 - stage, all = (uint64_t)g->n_micro * g->n_chunks;
     if (s->schedule == HSP_SCHED_GPIPE) {
@@ -67,15 +67,15 @@ static uint32_t passes_ahead(const struct hsp_stream *s, uint32_t stage, const s
                : least(2 * behind + (uint64_t)(g->n_chunks - 1) * group_size(g, 0), all);
 }
 
-uint32_t hsp_order_count(const struct hsp_stream *s)
+uint32_t hsp_order_count(const struct hsp_pipeline *s)
 {
     uint32_t passes = s->schedule == HSP_SCHED_ZERO_BUBBLE ? 3 : 2;
-    return passes * s->micro_batches * hsp_stream_chunks(s);
+    return passes * s->micro_batches * hsp_pipeline_chunks(s);
 }
 
-/* Calls @put for each unit in order. */
-static void play(const struct hsp_stream *s, uint32_t stage, void *ctx,
-                 void (*put)(void *ctx, struct hsp_unit u))
+/* Calls @put for each pass in order. */
+static void play(const struct hsp_pipeline *s, uint32_t stage, void *ctx,
+                 void (*put)(void *ctx, struct hsp_pass u))
 {
     bool split = s->schedule == HSP_SCHED_ZERO_BUBBLE;
     struct groups g = groups_of(s, s->micro_batches);
@@ -99,29 +99,29 @@ static void play(const struct hsp_stream *s, uint32_t stage, void *ctx,
 }
 
 struct list {
-    struct hsp_unit *unit;
+    struct hsp_pass *pass;
     uint32_t n;
 };
 
-static void put_unit(void *ctx, struct hsp_unit u)
+static void put_unit(void *ctx, struct hsp_pass u)
 {
     struct list *l = ctx;
-    l->unit[l->n++] = u;
+    l->pass[l->n++] = u;
 }
 
-void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit *ret)
+void hsp_order_passes(const struct hsp_pipeline *s, uint32_t stage, struct hsp_pass *ret)
 {
-    struct list l = {.unit = ret};
+    struct list l = {.pass = ret};
     play(s, stage, &l, put_unit);
     HSP_ASSERT(l.n == hsp_order_count(s));
 }
 
 struct living {
     uint32_t chunk, n, most;
-    uint8_t last; /* kind of unit that ends a life */
+    uint8_t last; /* kind of pass that ends a life */
 };
 
-static void count_life(void *ctx, struct hsp_unit u)
+static void count_life(void *ctx, struct hsp_pass u)
 {
     struct living *l = ctx;
     if (u.chunk != l->chunk) {
@@ -132,7 +132,7 @@ static void count_life(void *ctx, struct hsp_unit u)
     l->n -= u.kind == l->last ? 1 : 0;
 }
 
-uint32_t hsp_order_alive(const struct hsp_stream *s, uint32_t stage, uint32_t chunk)
+uint32_t hsp_order_alive(const struct hsp_pipeline *s, uint32_t stage, uint32_t chunk)
 {
     bool split = s->schedule == HSP_SCHED_ZERO_BUBBLE;
     struct living l = {.chunk = chunk, .last = split ? HSP_SEG_WEIGHT_GRAD : HSP_SEG_BACKWARD};
@@ -140,18 +140,18 @@ uint32_t hsp_order_alive(const struct hsp_stream *s, uint32_t stage, uint32_t ch
     return l.most;
 }
 
-uint32_t hsp_order_waiting(const struct hsp_stream *s, uint32_t stage)
+uint32_t hsp_order_waiting(const struct hsp_pipeline *s, uint32_t stage)
 {
     bool none = s->schedule != HSP_SCHED_ZERO_BUBBLE || stage == 0;
     return none ? 0 : least(s->micro_batches, (uint64_t)stage + 1);
 }
 
-uint32_t hsp_order_room(const struct hsp_stream *s)
+uint32_t hsp_order_room(const struct hsp_pipeline *s)
 {
-    return s->n_stages * hsp_stream_chunks(s) + 1;
+    return s->n_stages * hsp_pipeline_chunks(s) + 1;
 }
 
-uint32_t hsp_order_kept(const struct hsp_stream *s, uint32_t stage, bool back)
+uint32_t hsp_order_kept(const struct hsp_pipeline *s, uint32_t stage, bool back)
 {
     struct groups g = groups_of(s, s->micro_batches);
     uint64_t all = (uint64_t)g.n_micro * g.n_chunks;
@@ -159,7 +159,7 @@ uint32_t hsp_order_kept(const struct hsp_stream *s, uint32_t stage, bool back)
     return least(least(ahead + 1, all), hsp_order_room(s));
 }
 
-enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint32_t eval_n_micro,
+enum hsp_status hsp_order_make(const struct hsp_pipeline *s, uint32_t stage, uint32_t eval_n_micro,
                                struct hsp_pipeline_order *ret, struct hsp_err *err)
 {
     struct groups g = groups_of(s, eval_n_micro);
@@ -170,9 +170,9 @@ enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint3
     o.eval = calloc((size_t)o.n_eval + 1, sizeof *o.eval);
     if (o.train == NULL || o.eval == NULL) {
         hsp_order_fini(&o);
-        return hsp_err_nomem(err, "order of %u units", o.n_train);
+        return hsp_err_nomem(err, "order of %u passes", o.n_train);
     }
-    hsp_order_units(s, stage, o.train);
+    hsp_order_passes(s, stage, o.train);
     for (uint32_t i = 0; i < o.n_eval; i++) {
         o.eval[i] = next_pass(&g, &w, HSP_SEG_EVAL, false);
     }

@@ -1,6 +1,6 @@
 /* Finds tensor-parallel groups and their shares in annotations of parameters.
  *
- * Role:      called by infer_streams.c.
+ * Role:      called by infer_pipelines.c.
  * Purity:    pure.
  * Ownership: results live in the arena given. */
 #ifndef HSP_INFER_GROUPS_H

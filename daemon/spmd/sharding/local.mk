@@ -6,7 +6,7 @@ daemon_spmd_sharding_libsharding_a_SOURCES = \
   daemon/spmd/sharding/deduce.c daemon/spmd/sharding/deduce.h \
   daemon/spmd/sharding/home_slots.c daemon/spmd/sharding/home_slots.h \
   daemon/spmd/sharding/infer_groups.c daemon/spmd/sharding/infer_groups.h \
-  daemon/spmd/sharding/infer_streams.c daemon/spmd/sharding/infer_streams.h \
+  daemon/spmd/sharding/infer_pipelines.c daemon/spmd/sharding/infer_pipelines.h \
   daemon/spmd/sharding/param_home.c daemon/spmd/sharding/param_home.h \
   daemon/spmd/sharding/param_owners.c daemon/spmd/sharding/param_owners.h \
   daemon/spmd/sharding/param_use.c daemon/spmd/sharding/param_use.h \

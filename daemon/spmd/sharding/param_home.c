@@ -29,10 +29,10 @@ static enum hsp_status list_users(const struct hsp_graph *g, const struct hsp_pl
     if (u == NULL) {
         return hsp_err_nomem(err, "users of parameter %u", param);
     }
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        for (uint32_t j = 0; j < p->streams[i].n_stages; j++) {
-            const struct hsp_stage *s = &p->streams[i].stages[j];
-            if (!hsp_stage_uses_param(g, units, &p->streams[i], j, param)) {
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        for (uint32_t j = 0; j < p->pipelines[i].n_stages; j++) {
+            const struct hsp_stage *s = &p->pipelines[i].stages[j];
+            if (!hsp_stage_uses_param(g, units, &p->pipelines[i], j, param)) {
                 continue;
             }
             struct hsp_layout l;

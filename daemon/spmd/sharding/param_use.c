@@ -23,10 +23,10 @@ enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *are
     return HSP_OK;
 }
 
-bool hsp_stage_uses_param(const struct hsp_graph *g, const bool *units, const struct hsp_stream *s,
-                          uint32_t stage, uint32_t param)
+bool hsp_stage_uses_param(const struct hsp_graph *g, const bool *units,
+                          const struct hsp_pipeline *s, uint32_t stage, uint32_t param)
 {
-    for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
+    for (uint32_t c = 0; c < hsp_pipeline_chunks(s); c++) {
         uint32_t first, end;
         hsp_chunk_units(s, stage, c, &first, &end);
         for (uint32_t u = first; u < end && u < g->n_layers; u++) {

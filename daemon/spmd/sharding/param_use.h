@@ -18,8 +18,8 @@
 enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *arena,
                                 const bool **ret, struct hsp_err *err);
 /* Whether a node of the stage reads the parameter. @units: from hsp_param_units. */
-bool hsp_stage_uses_param(const struct hsp_graph *g, const bool *units, const struct hsp_stream *s,
-                          uint32_t stage, uint32_t param);
+bool hsp_stage_uses_param(const struct hsp_graph *g, const bool *units,
+                          const struct hsp_pipeline *s, uint32_t stage, uint32_t param);
 /* The layout in which the members of @s use the parameter. HSP_ENOMEM. */
 enum hsp_status hsp_param_use(const struct hsp_graph *g, const struct hsp_stage *s, uint32_t param,
                               struct hsp_arena *arena, struct hsp_layout *ret, struct hsp_err *err);

@@ -45,7 +45,7 @@ static enum hsp_status add_node(const struct hsp_graph *g, const struct hsp_node
     return HSP_OK;
 }
 
-static enum hsp_status stage_work(const struct hsp_graph *g, const struct hsp_stream *s,
+static enum hsp_status stage_work(const struct hsp_graph *g, const struct hsp_pipeline *s,
                                   uint32_t stage, struct work *ret, struct hsp_err *err)
 {
     enum hsp_status rc = HSP_OK;
@@ -100,9 +100,9 @@ static enum hsp_status set_lengths(const struct work *w, struct hsp_stage *t,
 
 static bool by_work(const struct hsp_plan *p)
 {
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        for (uint32_t j = 0; j < p->streams[i].n_stages; j++) {
-            if (p->streams[i].stages[j].by_work) {
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        for (uint32_t j = 0; j < p->pipelines[i].n_stages; j++) {
+            if (p->pipelines[i].stages[j].by_work) {
                 return true;
             }
         }
@@ -119,13 +119,13 @@ enum hsp_status hsp_plan_lengths(const struct hsp_plan *p, const struct hsp_grap
         return HSP_OK;
     }
     struct hsp_plan *q = hsp_arena_memdup(arena, p, sizeof *q);
-    struct hsp_stream *s = hsp_arena_memdup(arena, p->streams, p->n_streams * sizeof *s);
+    struct hsp_pipeline *s = hsp_arena_memdup(arena, p->pipelines, p->n_pipelines * sizeof *s);
     enum hsp_status rc = HSP_OK;
     if (q == NULL || s == NULL) {
         return hsp_err_nomem(err, "lengths of groups");
     }
-    q->streams = s;
-    for (uint32_t i = 0; i < q->n_streams; i++) {
+    q->pipelines = s;
+    for (uint32_t i = 0; i < q->n_pipelines; i++) {
         struct hsp_stage *t = hsp_arena_memdup(arena, s[i].stages, s[i].n_stages * sizeof *t);
         if (t == NULL) {
             return hsp_err_nomem(err, "lengths of groups");

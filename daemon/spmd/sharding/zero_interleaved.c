@@ -92,11 +92,11 @@ enum hsp_status hsp_home_interleaved(const struct hsp_graph *g, const struct hsp
         return hsp_err_nomem(err, "home of a parameter");
     }
     bool cut = false;
-    for (uint32_t i = 0; dim >= 0 && i < p->n_streams; i++) {
-        for (uint32_t k = 0; k < p->streams[i].n_stages; k++) {
-            const struct hsp_stage *s = &p->streams[i].stages[k];
+    for (uint32_t i = 0; dim >= 0 && i < p->n_pipelines; i++) {
+        for (uint32_t k = 0; k < p->pipelines[i].n_stages; k++) {
+            const struct hsp_stage *s = &p->pipelines[i].stages[k];
             struct hsp_layout use;
-            if (!hsp_stage_uses_param(g, units, &p->streams[i], k, param)) {
+            if (!hsp_stage_uses_param(g, units, &p->pipelines[i], k, param)) {
                 continue;
             }
             enum hsp_status rc = hsp_param_use(g, s, param, arena, &use, err);

@@ -12,16 +12,16 @@ static enum hsp_status other_stage(const struct checker *x, const char *name, co
 {
     const struct hsp_stagecode *s = &x->c->stage[x->at[a]], *t = &x->c->stage[x->at[b]];
     return hsp_err_set(x->err, HSP_EINVAL, 0,
-                       "%s: %s rank %u (stream %u stage %u) and rank %u (stream %u stage %u)", name,
-                       what, a, s->stream, s->stage, b, t->stream, t->stage);
+                       "%s: %s rank %u (pipeline %u stage %u) and rank %u (pipeline %u stage %u)",
+                       name, what, a, s->pipeline, s->stage, b, t->pipeline, t->stage);
 }
 
-/* Whether stage @to is next to @from in its stream. */
+/* Whether stage @to is next to @from in its pipeline. */
 static bool is_next(const struct checker *x, uint32_t from, uint32_t to)
 {
     const struct hsp_stagecode *s = &x->c->stage[from], *t = &x->c->stage[to];
-    uint32_t n = x->c->p->streams[s->stream].n_stages;
-    return s->stream == t->stream &&
+    uint32_t n = x->c->p->pipelines[s->pipeline].n_stages;
+    return s->pipeline == t->pipeline &&
            (s->stage + 1 == t->stage || (s->n_chunks > 1 && s->stage + 1 == n && t->stage == 0));
 }
 
@@ -119,8 +119,8 @@ enum hsp_status hsp_pipelines_check(const struct hsp_compiler *c, struct hsp_err
     }
     for (uint32_t i = 0; rc == HSP_OK && i < c->n_stages; i++) {
         if (c->stage[i].stage > 0 && !x.enters[i]) {
-            rc = hsp_err_set(err, HSP_EINVAL, 0, "nothing enters stream %u stage %u",
-                             c->stage[i].stream, c->stage[i].stage);
+            rc = hsp_err_set(err, HSP_EINVAL, 0, "nothing enters pipeline %u stage %u",
+                             c->stage[i].pipeline, c->stage[i].stage);
         }
     }
     return rc;

@@ -8,7 +8,7 @@
  * same ops but no Reshard joins them: they are copies of each other, or have parts of a batch. The
  * check takes from the plan that they are in one stage.
  *
- * Role:   the cross-check of streams, stated or found from annotations (infer_streams.h).
+ * Role:   the cross-check of pipelines, stated or found from annotations (infer_pipelines.h).
  * Purity: pure. */
 #ifndef HSP_PIPELINE_CHECK_H
 #define HSP_PIPELINE_CHECK_H

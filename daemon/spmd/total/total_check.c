@@ -12,7 +12,7 @@
 #define SIDE_BYTES    60 /* of each side in a message */
 
 struct item {
-    const char *key;        /* "Reshard of h.0.attn.proj#sum, forward of stream 0 stage 1" */
+    const char *key;        /* "Reshard of h.0.attn.proj#sum, forward of pipeline 0 stage 1" */
     struct hsp_digest rest; /* of everything else */
     uint32_t entry, stage;  /* of the section; uses: entry of a stage's list */
     uint32_t index;         /* number in the entry's range */
@@ -55,7 +55,7 @@ static void put_reshard_key(const struct hsp_plan_reshard *r, uint32_t i, struct
     put_name(r->makes, i, out);
     hsp_buf_printf(out, " in %s", hsp_phase_name(r->phase));
     if (r->stage != HSP_NONE) {
-        hsp_buf_printf(out, " of stream %u stage %u", r->stream, r->stage);
+        hsp_buf_printf(out, " of pipeline %u stage %u", r->pipeline, r->stage);
     }
 }
 
@@ -76,7 +76,7 @@ static void put_reshard(const struct hsp_plan *p, const struct item *it, struct 
 static void put_use_key(const struct hsp_stage_uses *s, const struct hsp_op_use *u, uint32_t i,
                         struct hsp_buf *out)
 {
-    hsp_buf_printf(out, "use of stream %u stage %u, %s that makes ", s->stream, s->stage,
+    hsp_buf_printf(out, "use of pipeline %u stage %u, %s that makes ", s->pipeline, s->stage,
                    hsp_op_name((enum hsp_op)u->op));
     put_name(u->makes, i, out);
 }
@@ -291,7 +291,7 @@ static bool same_move(const struct hsp_plan_move *a, const struct hsp_plan_move 
 
 static bool same_reshard(const struct hsp_plan_reshard *a, const struct hsp_plan_reshard *b)
 {
-    bool same = a->phase == b->phase && a->stream == b->stream && a->stage == b->stage &&
+    bool same = a->phase == b->phase && a->pipeline == b->pipeline && a->stage == b->stage &&
                 a->from == b->from && same_text(a->makes, b->makes) &&
                 same_text(a->before, b->before) && a->n_moves == b->n_moves &&
                 a->n_zero == b->n_zero;
@@ -336,7 +336,7 @@ static bool same_uses(struct checker *x, const struct hsp_plan *a, const struct 
     bool same = a->n_uses == b->n_uses;
     for (uint32_t i = 0; same && i < a->n_uses; i++) {
         const struct hsp_stage_uses *s = &a->uses[i], *t = &b->uses[i];
-        same = s->stream == t->stream && s->stage == t->stage && s->n_layouts == t->n_layouts &&
+        same = s->pipeline == t->pipeline && s->stage == t->stage && s->n_layouts == t->n_layouts &&
                s->n_ops == t->n_ops;
         for (uint32_t k = 0; same && k < s->n_layouts; k++) {
             same = same_annot(x, s->layout[k].at, t->layout[k].at);

@@ -32,16 +32,16 @@ struct completer {
     struct hsp_err *err;
 };
 
-/* ---- streams ---- */
+/* ---- pipelines ---- */
 
-static enum hsp_status fill_streams(const struct completer *x, struct hsp_plan *p)
+static enum hsp_status fill_pipelines(const struct completer *x, struct hsp_plan *p)
 {
-    struct hsp_stream *to = hsp_arena_array(x->arena, p->n_streams, sizeof *to);
+    struct hsp_pipeline *to = hsp_arena_array(x->arena, p->n_pipelines, sizeof *to);
     if (to == NULL) {
         return hsp_err_nomem(x->err, "the total plan");
     }
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        const struct hsp_stream *from = &p->streams[i];
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        const struct hsp_pipeline *from = &p->pipelines[i];
         to[i] = *from;
         to[i].sizes = hsp_arena_array(x->arena, from->micro_batches, sizeof *to[i].sizes);
         to[i].stages =
@@ -64,7 +64,7 @@ static enum hsp_status fill_streams(const struct completer *x, struct hsp_plan *
             }
         }
     }
-    p->streams = to;
+    p->pipelines = to;
     return HSP_OK;
 }
 
@@ -359,7 +359,7 @@ static enum hsp_status list_stage(const struct completer *x, const struct hsp_st
     struct hsp_line *line = hsp_arena_array(x->tmp, max + 1, sizeof *line);
     struct hsp_name_run *run = NULL;
     uint32_t n_lines = 0;
-    *to = (struct hsp_stage_uses){.stream = s->stream, .stage = s->stage};
+    *to = (struct hsp_stage_uses){.pipeline = s->pipeline, .stage = s->stage};
     to->layout = hsp_arena_array(x->tmp, n.cap, sizeof *to->layout);
     n.known = hsp_arena_array(x->tmp, n.cap, sizeof *n.known);
     if (use == NULL || line == NULL || to->layout == NULL || n.known == NULL) {
@@ -417,7 +417,7 @@ enum hsp_status hsp_complete_layouts(const struct hsp_compiler *c, struct hsp_ar
         return hsp_err_nomem(err, "the total plan");
     }
     enum hsp_status rc = hsp_pipelines_check(c, err);
-    rc = rc == HSP_OK ? fill_streams(&x, &p) : rc;
+    rc = rc == HSP_OK ? fill_pipelines(&x, &p) : rc;
     if (rc == HSP_OK) {
         rc = fill_homes(&x, &p);
     }

@@ -97,7 +97,7 @@ static uint32_t find_in_part(struct lister *x, uint32_t stage, uint32_t part, ui
     return n;
 }
 
-/* Finds results of a Reshard of this stream that other streams have, and no rank of this one.
+/* Finds results of a Reshard of this pipeline that other pipelines have, and no rank of this one.
  */
 static void find_served(struct lister *x, uint32_t stage)
 {
@@ -218,7 +218,7 @@ static enum hsp_status list_reshard(struct lister *x, uint32_t reshard, struct h
     bool micro = p->phase == HSP_PHASE_FORWARD || p->phase == HSP_PHASE_BACKWARD;
     HSP_ASSERT(p->to != HSP_NONE && p->from != HSP_NONE);
     *ret = (struct hsp_plan_reshard){.phase = p->phase,
-                                     .stream = micro ? x->c->stage[p->to].stream : HSP_NONE,
+                                     .pipeline = micro ? x->c->stage[p->to].pipeline : HSP_NONE,
                                      .stage = micro ? x->c->stage[p->to].stage : HSP_NONE,
                                      .from = micro ? x->c->stage[p->from].stage : HSP_NONE,
                                      .makes = p->makes,
@@ -256,7 +256,7 @@ static enum hsp_status digest_rest(const struct hsp_plan_reshard *r, struct hsp_
                                    struct hsp_digest *ret, struct hsp_err *err)
 {
     hsp_buf_reset(text);
-    hsp_buf_printf(text, "%u %u %u %u %d ", r->phase, r->stream, r->stage, r->from,
+    hsp_buf_printf(text, "%u %u %u %u %d ", r->phase, r->pipeline, r->stage, r->from,
                    r->before != NULL);
     hsp_plan_put_moves(r, text);
     *ret = hsp_hash128(text->data, text->len);

@@ -216,11 +216,11 @@ static enum hsp_status list_uses(const struct hsp_graph *from, const struct hsp_
             return hsp_err_nomem(err, "homes at small extents");
         }
     }
-    for (uint32_t i = 0; tp >= 0 && i < total->n_streams; i++) {
-        for (uint32_t j = 0; j < total->streams[i].n_stages; j++) {
-            const struct hsp_stage *s = &total->streams[i].stages[j];
+    for (uint32_t i = 0; tp >= 0 && i < total->n_pipelines; i++) {
+        for (uint32_t j = 0; j < total->pipelines[i].n_stages; j++) {
+            const struct hsp_stage *s = &total->pipelines[i].stages[j];
             struct hsp_layout u, v;
-            if (!hsp_stage_uses_param(from, units, &total->streams[i], j, param)) {
+            if (!hsp_stage_uses_param(from, units, &total->pipelines[i], j, param)) {
                 continue;
             }
             enum hsp_status rc = hsp_param_use(from, s, param, arena, &u, err);
@@ -268,9 +268,9 @@ static enum hsp_status small_home(const struct hsp_graph *from, const struct hsp
     return rc;
 }
 
-enum hsp_status hsp_small_homes(const struct hsp_graph *from, const struct hsp_plan *total,
-                                const bool *units, const struct hsp_graph *to,
-                                struct hsp_arena *arena, struct hsp_plan *p, struct hsp_err *err)
+enum hsp_status hsp_scaled_homes(const struct hsp_graph *from, const struct hsp_plan *total,
+                                 const bool *units, const struct hsp_graph *to,
+                                 struct hsp_arena *arena, struct hsp_plan *p, struct hsp_err *err)
 {
     struct hsp_home_rule *home = hsp_arena_array(arena, from->n_params, sizeof *home);
     enum hsp_status rc = home != NULL ? HSP_OK : hsp_err_nomem(err, "homes at small extents");

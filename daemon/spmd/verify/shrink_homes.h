@@ -11,8 +11,8 @@
  * uses, whose places in @to are known; in @to it is put between the same two cuts, in proportion,
  * and two different cuts never get the same place. @units: hsp_param_units of @from. HSP_ENOENT:
  * the parameter of @to is too small for this; HSP_ENOMEM. */
-enum hsp_status hsp_small_homes(const struct hsp_graph *from, const struct hsp_plan *total,
-                                const bool *units, const struct hsp_graph *to,
-                                struct hsp_arena *arena, struct hsp_plan *p, struct hsp_err *err);
+enum hsp_status hsp_scaled_homes(const struct hsp_graph *from, const struct hsp_plan *total,
+                                 const bool *units, const struct hsp_graph *to,
+                                 struct hsp_arena *arena, struct hsp_plan *p, struct hsp_err *err);
 
 #endif

@@ -208,9 +208,9 @@ static bool shared_alike(const struct shrinker *x, const struct hsp_stage *s, co
 /* Returns true if sequences of @small tokens are cut like those of the job. */
 static bool sequence_alike(const struct shrinker *x, int64_t small)
 {
-    for (uint32_t i = 0; i < x->total.n_streams; i++) {
-        for (uint32_t j = 0; j < x->total.streams[i].n_stages; j++) {
-            const struct hsp_stage *s = &x->total.streams[i].stages[j];
+    for (uint32_t i = 0; i < x->total.n_pipelines; i++) {
+        for (uint32_t j = 0; j < x->total.pipelines[i].n_stages; j++) {
+            const struct hsp_stage *s = &x->total.pipelines[i].stages[j];
             bool split = s->split == HSP_SPLIT_SEQUENCE;
             if ((split || s->sequence_parallel) &&
                 !shared_alike(x, s, split ? s->group_shares : NULL, x->g->spec.sequence, small,
@@ -314,9 +314,9 @@ static bool cuts_alike(const struct shrinker *x, const struct hsp_graph *b,
 
 static bool plan_alike(const struct shrinker *x, const struct hsp_graph *b)
 {
-    for (uint32_t i = 0; i < x->total.n_streams; i++) {
-        for (uint32_t j = 0; j < x->total.streams[i].n_stages; j++) {
-            const struct hsp_stage *s = &x->total.streams[i].stages[j];
+    for (uint32_t i = 0; i < x->total.n_pipelines; i++) {
+        for (uint32_t j = 0; j < x->total.pipelines[i].n_stages; j++) {
+            const struct hsp_stage *s = &x->total.pipelines[i].stages[j];
             for (uint32_t p = 0; s->n > 1 && p < x->g->n_params; p++) {
                 if (x->g->params[p].tp_dim >= 0 && !cuts_alike(x, b, s, p)) {
                     return false;
@@ -331,7 +331,7 @@ static bool plan_alike(const struct shrinker *x, const struct hsp_graph *b)
 
 /* Returns the number of sequences of a small micro-batch: the least, from two on, that is cut like
  * the job's. */
-static uint32_t shrink_micro(const struct shrinker *x, const struct hsp_stream *s, uint32_t full)
+static uint32_t shrink_micro(const struct shrinker *x, const struct hsp_pipeline *s, uint32_t full)
 {
     for (uint32_t n = full < 2 ? full : 2; n < full; n++) {
         bool alike = true;
@@ -350,8 +350,8 @@ static uint32_t shrink_micro(const struct shrinker *x, const struct hsp_stream *
 /* Sets the micro-batches of the small pipeline: enough of them for warm-up, steady state and the
  * end of 1F1B, of two sequences each if these are cut like the job's, and uneven if the job's are
  * uneven. */
-static void shrink_stream(const struct shrinker *x, const struct hsp_stream *from,
-                          struct hsp_stream *to)
+static void shrink_pipeline(const struct shrinker *x, const struct hsp_pipeline *from,
+                            struct hsp_pipeline *to)
 {
     uint32_t m = from->micro_batches, each = from->sequences / m, rest = from->sequences % m;
     *to = *from;
@@ -365,22 +365,22 @@ static void shrink_stream(const struct shrinker *x, const struct hsp_stream *fro
 static enum hsp_status shrink_batch(const struct shrinker *x, struct hsp_arena *arena,
                                     struct hsp_plan *p, struct hsp_train_spec *t)
 {
-    struct hsp_stream *to = hsp_arena_array(arena, p->n_streams, sizeof *to);
+    struct hsp_pipeline *to = hsp_arena_array(arena, p->n_pipelines, sizeof *to);
     if (to == NULL) {
         return hsp_err_nomem(x->err, "small extents");
     }
     bool whole = false;
     *t = *x->t;
     t->data.global_batch = 0;
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        shrink_stream(x, &p->streams[i], &to[i]);
-        whole = whole || hsp_stream_cuts_batch(&to[i]);
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        shrink_pipeline(x, &p->pipelines[i], &to[i]);
+        whole = whole || hsp_pipeline_cuts_batch(&to[i]);
         t->data.global_batch += to[i].sequences;
     }
     if (*x->no_memory) {
         return hsp_err_nomem(x->err, "small extents");
     }
-    p->streams = to;
+    p->pipelines = to;
     if (t->data.eval_seqs > t->data.global_batch || (whole && t->data.eval_seqs > 0)) {
         t->data.eval_seqs = t->data.global_batch; /* comes out even in whole micro-batches */
     }
@@ -417,9 +417,9 @@ static enum hsp_status compile_unsharded(const struct hsp_graph *g, const struct
     uint32_t rank = 0, batch = t->data.global_batch;
     int64_t share = 1;
     struct hsp_stage stage = {.layers = g->n_layers - 2, .n = 1, .ranks = &rank, .shares = &share};
-    struct hsp_stream stream = {
+    struct hsp_pipeline pipeline = {
         .sequences = batch, .micro_batches = batch, .n_stages = 1, .stages = &stage};
-    struct hsp_plan plan = {.n_ranks = 1, .n_streams = 1, .streams = &stream};
+    struct hsp_plan plan = {.n_ranks = 1, .n_pipelines = 1, .pipelines = &pipeline};
     struct hsp_program_file one;
     enum hsp_status rc = hsp_compile(g, &plan, t, arena, &one, err);
     if (rc == HSP_OK) {
@@ -432,7 +432,7 @@ static enum hsp_status compile_unsharded(const struct hsp_graph *g, const struct
 /* Compiles the plan for the small graph @g; HSP_ENOENT: it is not the job's code at these extents.
  */
 static enum hsp_status try_graph(struct shrinker *x, struct hsp_graph *g, struct hsp_arena *arena,
-                                 struct hsp_program_file *ret, struct hsp_small *ret_small)
+                                 struct hsp_program_file *ret, struct hsp_scaled_model *ret_scaled)
 {
     struct hsp_plan p = x->total;
     struct hsp_train_spec t;
@@ -442,7 +442,7 @@ static enum hsp_status try_graph(struct shrinker *x, struct hsp_graph *g, struct
     p.states_uses = p.states_reshards = false;
     p.memory_bytes = NULL;
     p.max_length = 0; /* of a pool: the small sequence of any length */
-    enum hsp_status rc = hsp_small_homes(x->g, &x->total, x->units, g, arena, &p, x->err);
+    enum hsp_status rc = hsp_scaled_homes(x->g, &x->total, x->units, g, arena, &p, x->err);
     if (rc == HSP_OK) {
         rc = shrink_batch(x, arena, &p, &t);
     }
@@ -465,13 +465,13 @@ static enum hsp_status try_graph(struct shrinker *x, struct hsp_graph *g, struct
         return rc;
     }
     *ret = f;
-    *ret_small = (struct hsp_small){.model = g->spec, .global_batch = t.data.global_batch};
+    *ret_scaled = (struct hsp_scaled_model){.model = g->spec, .global_batch = t.data.global_batch};
     return HSP_OK;
 }
 
 static enum hsp_status try_model(struct shrinker *x, const struct hsp_model_spec *m,
                                  struct hsp_arena *arena, struct hsp_program_file *ret,
-                                 struct hsp_small *ret_small)
+                                 struct hsp_scaled_model *ret_scaled)
 {
     struct hsp_graph *g = NULL;
     enum hsp_status rc = hsp_graph_build(m, &g, x->err);
@@ -484,7 +484,7 @@ static enum hsp_status try_model(struct shrinker *x, const struct hsp_model_spec
         rc = hsp_err_nomem(x->err, "small extents");
     } else if (alike) {
         x->tries++;
-        rc = try_graph(x, g, arena, ret, ret_small);
+        rc = try_graph(x, g, arena, ret, ret_scaled);
     }
     g = hsp_graph_free(g);
     return rc;
@@ -493,7 +493,7 @@ static enum hsp_status try_model(struct shrinker *x, const struct hsp_model_spec
 /* Tries candidates with few to many heads (for models without heads: small to large hidden sizes),
  * and for each number of heads with growing sizes of a head. */
 static enum hsp_status search(struct shrinker *x, struct hsp_arena *arena,
-                              struct hsp_program_file *ret, struct hsp_small *ret_small)
+                              struct hsp_program_file *ret, struct hsp_scaled_model *ret_scaled)
 {
     const struct hsp_model_spec *full = &x->g->spec;
     int64_t heads = full->heads > 0 ? full->heads : full->hidden;
@@ -516,7 +516,7 @@ static enum hsp_status search(struct shrinker *x, struct hsp_arena *arena,
             if (!fits) {
                 continue;
             }
-            enum hsp_status rc = try_model(x, &m, arena, ret, ret_small);
+            enum hsp_status rc = try_model(x, &m, arena, ret, ret_scaled);
             if (rc != HSP_ENOENT) {
                 return rc;
             }
@@ -526,25 +526,25 @@ static enum hsp_status search(struct shrinker *x, struct hsp_arena *arena,
 }
 
 static enum hsp_status shrink(struct shrinker *x, struct hsp_arena *arena,
-                              struct hsp_program_file *ret, struct hsp_small *ret_small)
+                              struct hsp_program_file *ret, struct hsp_scaled_model *ret_scaled)
 {
     enum hsp_status rc = HSP_ENOENT;
     for (int pass = 0; rc == HSP_ENOENT && pass < 2; pass++) {
         x->strict = pass == 0;
-        rc = search(x, arena, ret, ret_small);
+        rc = search(x, arena, ret, ret_scaled);
     }
     if (rc == HSP_ENOENT) {
-        rc = try_model(x, &x->g->spec, arena, ret, ret_small);
+        rc = try_model(x, &x->g->spec, arena, ret, ret_scaled);
     }
     return rc == HSP_ENOENT ? hsp_err_set(x->err, HSP_EUNSUPPORTED, 0,
                                           "no small extents have the templates of this plan")
                             : rc;
 }
 
-enum hsp_status hsp_compile_small(const struct hsp_graph *g, const struct hsp_plan *p,
-                                  const struct hsp_train_spec *t, struct hsp_arena *arena,
-                                  struct hsp_program_file *ret, struct hsp_small *ret_small,
-                                  struct hsp_err *err)
+enum hsp_status hsp_compile_scaled(const struct hsp_graph *g, const struct hsp_plan *p,
+                                   const struct hsp_train_spec *t, struct hsp_arena *arena,
+                                   struct hsp_program_file *ret,
+                                   struct hsp_scaled_model *ret_scaled, struct hsp_err *err)
 {
     bool lacking = false;
     struct shrinker x = {.g = g, .t = t, .err = err, .no_memory = &lacking};
@@ -558,7 +558,7 @@ enum hsp_status hsp_compile_small(const struct hsp_graph *g, const struct hsp_pl
         rc = hsp_param_units(g, x.work, &x.units, err);
     }
     if (rc == HSP_OK) {
-        rc = shrink(&x, arena, ret, ret_small);
+        rc = shrink(&x, arena, ret, ret_scaled);
     }
     x.few = hsp_graph_free(x.few);
     x.work = hsp_arena_free(x.work);

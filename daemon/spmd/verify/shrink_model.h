@@ -20,7 +20,7 @@
 #define HSP_SHRINK_MODEL_H
 #include "daemon/spmd/codegen/compile.h"
 
-struct hsp_small {
+struct hsp_scaled_model {
     struct hsp_model_spec model;
     uint32_t global_batch;
 };
@@ -28,9 +28,9 @@ struct hsp_small {
 /* Compiles @p, and into @arena the same at small extents: ret->programs by rank, and beside them
  * ret->ref, the unsharded program that takes one sequence at a time (worker --verify). Errors are
  * those of hsp_compile. */
-enum hsp_status hsp_compile_small(const struct hsp_graph *g, const struct hsp_plan *p,
-                                  const struct hsp_train_spec *t, struct hsp_arena *arena,
-                                  struct hsp_program_file *ret, struct hsp_small *ret_small,
-                                  struct hsp_err *err);
+enum hsp_status hsp_compile_scaled(const struct hsp_graph *g, const struct hsp_plan *p,
+                                   const struct hsp_train_spec *t, struct hsp_arena *arena,
+                                   struct hsp_program_file *ret,
+                                   struct hsp_scaled_model *ret_scaled, struct hsp_err *err);
 
 #endif

@@ -36,11 +36,11 @@ def plans(job):
     ways = cuts(job)
 
     def plan(sequences, micro, *pipes, **more):
-        """@pipes: (weights, widths, cut) of a stream's stages."""
+        """@pipes: (weights, widths, cut) of a pipeline's stages."""
         ranks = Ranks()
-        streams = [{"sequences": n, "micro_batches": min(m, n), "stages": ranks.stages(layers, *p)}
+        pipelines = [{"sequences": n, "micro_batches": min(m, n), "stages": ranks.stages(layers, *p)}
                    for n, m, p in zip(sequences, micro, pipes)]
-        return dict({"ranks": ranks.n}, pipelines=streams, **more)
+        return dict({"ranks": ranks.n}, pipelines=pipelines, **more)
 
     one = ([1], [1], [])
     out = {"dp": plan(parts(batch, [2, 1, 1]), (2, 1, 1), one, one, one),

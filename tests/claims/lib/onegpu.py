@@ -31,7 +31,7 @@ def own_job():
 
 
 def four(claim, job):
-    """A plan for all four: two streams, each layer of which two ranks have together."""
+    """A plan for all four: two pipelines, each layer of which two ranks have together."""
     batch, layers = job["train"]["global_batch"], job["model"]["layers"]
     return write_plan(claim, {"ranks": 4, "pipelines": [
         {"sequences": n, "micro_batches": 1, "stages": [{"layers": layers, "ranks": r, "tensor": [1, 1]}]}

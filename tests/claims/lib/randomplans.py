@@ -5,7 +5,7 @@ Everything is drawn from the random.Random that is given, so a seed repeats it.
 """
 import json
 
-# Features that a plan may use beyond streams, stages, tensor shares, zero 1, home rules,
+# Features that a plan may use beyond pipelines, stages, tensor shares, zero 1, home rules,
 # recomputation and schedules 1f1b, gpipe.
 HAS = frozenset(("groups", "batch_split", "sequence_parallel", "chunks", "zero_bubble", "zero_pattern", "offload",
                  "zero3"))
@@ -134,7 +134,7 @@ def runs_of_layers(rnd, layers, n, chunks):
     return [[runs[c * n + s] for c in range(chunks)] for s in range(n)]
 
 
-def stream(rnd, job, ranks, sequences, has):
+def pipeline(rnd, job, ranks, sequences, has):
     layers = job["model"]["layers"]
     if job["model"]["family"] == "mlp":  # its activations have no sequence
         has = has - {"sequence_parallel"} - (set() if "batch_split" in has else {"groups"})
@@ -164,11 +164,11 @@ def random_plan(rnd, job, n_ranks=None, has=HAS):
     n_ranks = n_ranks or rnd.randint(2, MOST_RANKS)
     ranks = rnd.sample(range(n_ranks), n_ranks)
     n = rnd.randint(1, min(3, n_ranks, batch))
-    streams, at = [], 0
+    pipelines, at = [], 0
     for k, sequences in zip(compose(rnd, n_ranks, n), compose(rnd, batch, n)):
-        streams.append(stream(rnd, job, ranks[at:at + k], sequences, has))
+        pipelines.append(pipeline(rnd, job, ranks[at:at + k], sequences, has))
         at += k
-    out = {"ranks": n_ranks, "pipelines": streams}
+    out = {"ranks": n_ranks, "pipelines": pipelines}
     zero = rnd.choice([0, 1] + ([3] if "zero3" in has else []))
     if zero:
         out["zero"] = zero
@@ -242,7 +242,7 @@ def layers_of(s):
 
 
 def plain(x):
-    """A stream without chunks, its layers added up."""
+    """A pipeline without chunks, its layers added up."""
     for s in x["stages"]:
         s["layers"] = layers_of(s)
     if x.pop("chunks", None):
@@ -252,7 +252,7 @@ def plain(x):
 
 
 def smaller_streams(job, plan):
-    """Fewer streams, stages, micro-batches, plainer schedules."""
+    """Fewer pipelines, stages, micro-batches, plainer schedules."""
     for i, x in enumerate(plan["pipelines"]):
         for k in range(len(plan["pipelines"]) if len(plan["pipelines"]) > 1 else 0):
             if k != i:

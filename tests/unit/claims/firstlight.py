@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests first light (tests/gpu) without a GPU: the page that it makes from sample outputs of its
-programs, its verdict, and a whole run on an emulated GPU (tests/lib/ghostgpu)."""
+programs, its verdict, and a whole run on an emulated GPU (tests/lib/mockdevgpu)."""
 import io
 import json
 import os
@@ -15,7 +15,7 @@ from unittest import mock
 sys.dont_write_bytecode = True  # the source tree stays as it is
 SRC = os.path.abspath(os.environ.get("HSPMD_SRC", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")))
 BUILD = os.path.abspath(os.environ.setdefault("HSPMD_BUILD", os.path.join(SRC, "build")))
-GHOSTS = os.path.join(BUILD, "tests/lib/ghostgpu")
+MOCKDEVS = os.path.join(BUILD, "tests/lib/mockdevgpu")
 OP_SPEED = os.path.join(BUILD, "tests/gpu/op_speed")
 sys.path.insert(0, os.path.join(SRC, "tests/gpu"))
 import first_light  # noqa: E402
@@ -211,7 +211,7 @@ class Programs(unittest.TestCase):
 
     def test_op_speed_prints_what_the_page_reads(self):
         r = self.op_speed("# nothing\n\nattention a 1 32 4 2 16\nproduct p 8 16 8\nproduct huge 1000000 1000000 8\n",
-                          LD_LIBRARY_PATH=GHOSTS, HSPMD_PLUGINS=GHOSTS)
+                          LD_LIBRARY_PATH=MOCKDEVS, HSPMD_PLUGINS=MOCKDEVS)
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         self.assertEqual(list(page.speeds(r.stdout)), [("attention", "a", "forward"), ("attention", "a", "backward"),
                                                        ("product", "p", "y"),
@@ -223,7 +223,7 @@ class Programs(unittest.TestCase):
         for line in ("attention a 1 32 4 3 16", "product p 8 16", "product p 8 16 8 8",
                      "product p 8 0 8", "sum s 1 1 1",
                      "attention a 999999 999999 999999 1 1"):
-            r = self.op_speed("product p 8 8 8\n%s\n" % line, LD_LIBRARY_PATH=GHOSTS, HSPMD_PLUGINS=GHOSTS)
+            r = self.op_speed("product p 8 8 8\n%s\n" % line, LD_LIBRARY_PATH=MOCKDEVS, HSPMD_PLUGINS=MOCKDEVS)
             self.assertEqual((r.returncode, r.stderr),
                              (2, "op_speed: line 2: neither an attention nor a product: %s\n" % line))
 
@@ -305,10 +305,10 @@ class Runs(unittest.TestCase):
         with open(shapes, "w") as f:
             f.write("attention a 1 32 4 2 16\nproduct p 8 16 8\n")
         claim = mock.Mock(spec=Claim, random=random.Random(1), left=lambda limit: limit)
-        seen = {"gpus": [{"name": "ghost", "bytes": 4 << 30, "sm": 90}], "cuda": "13.0"}
-        env = {"HSPMD_LOGS": logs, "LD_LIBRARY_PATH": GHOSTS, "HSPMD_PLUGINS": GHOSTS, "HSPMD_SUITE": "small"}
+        seen = {"gpus": [{"name": "mockdev", "bytes": 4 << 30, "sm": 90}], "cuda": "13.0"}
+        env = {"HSPMD_LOGS": logs, "LD_LIBRARY_PATH": MOCKDEVS, "HSPMD_PLUGINS": MOCKDEVS, "HSPMD_SUITE": "small"}
         with mock.patch.dict(os.environ, env), mock.patch("gpu.look", return_value=seen), \
-                mock.patch.object(first_light, "SHAPES", shapes), mock.patch("gpu.plugin", return_value=GHOSTS), \
+                mock.patch.object(first_light, "SHAPES", shapes), mock.patch("gpu.plugin", return_value=MOCKDEVS), \
                 mock.patch("gpu.torch_python", return_value=(None, "PyTorch")), \
                 mock.patch("sys.stdout", io.StringIO()) as out:
             holds, figures = first_light.body(claim)
@@ -316,7 +316,7 @@ class Runs(unittest.TestCase):
         self.assertIsNone(holds, text)  # no PyTorch
         self.assertEqual((figures["tests"], "PyTorch" in figures["missing"], "failed" in figures),
                          (14, True, False), text)
-        for words in ("device     opens, measured in", ": ghost, sm_90, 4 GiB", "7 passed in",
+        for words in ("device     opens, measured in", ": mockdev, sm_90, 4 GiB", "7 passed in",
                       "failed     nothing", "peer       not here"):
             self.assertIn(words, text)
         with open(os.path.join(logs, "page.txt")) as f:
@@ -333,7 +333,7 @@ class Runs(unittest.TestCase):
         with mock.patch.dict(os.environ,
                              HSPMD_LOGS=self.dir.name), mock.patch("gpu.look", return_value={"cuda": "13.0"}), \
                 mock.patch("gpu.plugin",
-                           return_value=GHOSTS), mock.patch("gpu.torch_python", return_value=(None, "PyTorch")), \
+                           return_value=MOCKDEVS), mock.patch("gpu.torch_python", return_value=(None, "PyTorch")), \
                 mock.patch.object(first_light, "run", side_effect=done), mock.patch("sys.stdout", io.StringIO()) as out:
             holds, figures = first_light.body(claim)
         self.assertEqual((holds, figures["tests"]), (None, 6))

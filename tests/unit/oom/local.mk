@@ -49,7 +49,7 @@ oom_cluster_tests = \
   tests/unit/oom/oom_devicehealth_test \
   tests/unit/oom/oom_givenup_test \
   tests/unit/oom/oom_identity_test \
-  tests/unit/oom/oom_keepers_test \
+  tests/unit/oom/oom_replica_holders_test \
   tests/unit/oom/oom_keyholder_test \
   tests/unit/oom/oom_olderstore_test \
   tests/unit/oom/oom_slow_test
@@ -67,7 +67,7 @@ tests_unit_oom_oom_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/device_health_test.c \
   tests/unit/daemon/cluster/given_up_test.c \
   tests/unit/daemon/cluster/identity_test.c \
-  tests/unit/daemon/cluster/keepers_test.c \
+  tests/unit/daemon/cluster/replica_holders_test.c \
   tests/unit/daemon/cluster/key_holder_test.c \
   tests/unit/daemon/cluster/older_store_test.c \
   tests/unit/daemon/cluster/slow_test.c \

@@ -433,12 +433,12 @@ static enum hsp_status call(void *ctx, struct hsp_buf *out, struct hsp_err *err)
     rc |= hsp_cmd_plan_show(&ctl);
     (void)hsp_arena_free(ctl.arena);
     read_stream(r->msg, said);
-    if (rc == 0 && ctl.flaw.code == HSP_OK) {
+    if (rc == 0 && ctl.deferred.code == HSP_OK) {
         read_stream(r->out, said);
         hsp_buf_puts(out, said);
         return HSP_OK;
     }
-    bool lack = ctl.flaw.code == HSP_ENOMEM || strstr(said, "memory") != NULL;
+    bool lack = ctl.deferred.code == HSP_ENOMEM || strstr(said, "memory") != NULL;
     return hsp_err_set(err, lack ? HSP_ENOMEM : HSP_EIO, 0, "exit %d: %s", rc, said);
 }
 

@@ -22,7 +22,7 @@
 #include "daemon/spmd/schedule/deadlock.h"
 #include "daemon/spmd/sharding/activation_rest.h"
 #include "daemon/spmd/sharding/cover_to_annot.h"
-#include "daemon/spmd/sharding/infer_streams.h"
+#include "daemon/spmd/sharding/infer_pipelines.h"
 #include "daemon/spmd/sharding/param_home.h"
 #include "daemon/spmd/sharding/param_owners.h"
 #include "daemon/spmd/sharding/stage_layout.h"
@@ -156,14 +156,14 @@ static enum hsp_status use_digests(void *ctx, struct hsp_buf *out, struct hsp_er
     struct hsp_plan *p = NULL, total = {0};
     struct hsp_digest d = {0}, e = {0};
     struct hsp_program_file f = {0};
-    struct hsp_small small;
+    struct hsp_scaled_model small;
     enum hsp_status st = start(&a, err);
     st = st != HSP_OK ? st : parse(w, a, &p, err);
     st = st != HSP_OK ? st : hsp_plan_complete(w->g, p, &w->t, a, &total, err);
     st = st != HSP_OK ? st : hsp_total_digest(&total, &d, err);
     st = st != HSP_OK ? st : hsp_plan_digest(w->g, p, &w->t, &e, err);
     assert_true(st != HSP_OK || hsp_digest_equal(d, e));
-    st = st != HSP_OK ? st : hsp_compile_small(w->g, p, &w->t, a, &f, &small, err);
+    st = st != HSP_OK ? st : hsp_compile_scaled(w->g, p, &w->t, a, &f, &small, err);
     for (uint32_t i = 0; st == HSP_OK && i < f.n; i++) {
         hsp_program_dump(&f.programs[i], out);
     }
@@ -182,7 +182,7 @@ static enum hsp_status use_annotations(void *ctx, struct hsp_buf *out, struct hs
     if (st == HSP_OK) {
         hsp_plan_dump(p, out);
     }
-    st = st != HSP_OK ? st : hsp_plan_find_streams(p, w->g, a, err);
+    st = st != HSP_OK ? st : hsp_plan_find_pipelines(p, w->g, a, err);
     if (st == HSP_OK) {
         hsp_plan_dump(p, out);
     }
@@ -196,7 +196,7 @@ static enum hsp_status use_split(void *ctx, struct hsp_buf *out, struct hsp_err 
     return out->failed ? hsp_err_set(err, HSP_ENOMEM, 0, "text of a split") : HSP_OK;
 }
 
-static void streams_are_found_whole_or_not(void **state)
+static void pipelines_are_found_whole_or_not(void **state)
 {
     (void)state;
     static const char text[] = HSP_PLAN_HEAD
@@ -631,7 +631,7 @@ HSP_TEST_FILE(oom_spmd_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_of_all_families_are_built_whole_or_not),
-        cmocka_unit_test(streams_are_found_whole_or_not),
+        cmocka_unit_test(pipelines_are_found_whole_or_not),
         cmocka_unit_test(plans_are_compiled_whole_or_not),
         cmocka_unit_test(pools_are_compiled_whole_or_not),
         cmocka_unit_test(layouts_are_whole_or_not),

@@ -39,9 +39,9 @@ static void hello(struct hsp_cluster *c, uint32_t node, const char *kind)
                .type = HSP_EV_MSG, .conn = node + 1, .random = {7, node + 1}, .u.msg = &m});
 }
 
-/* Makes @n nodes on connections 1, 2, ...; the nodes from number @keepers on are replica holders
- * only. The last two nodes that compute keep state of the job. */
-static void begin(struct world *w, uint32_t n, uint32_t keepers, bool shared)
+/* Makes @n nodes on connections 1, 2, ...; the nodes from number @replica holders on are replica
+ * holders only. The last two nodes that compute keep state of the job. */
+static void begin(struct world *w, uint32_t n, uint32_t replica_holders, bool shared)
 {
     *w = (struct world){.c = adopt_core((struct hsp_digest){1, 0})};
     struct hsp_admin_event submit = {.verb = HSP_ADMIN_SUBMIT,
@@ -54,9 +54,9 @@ static void begin(struct world *w, uint32_t n, uint32_t keepers, bool shared)
     (void)adopt_step(w->c, (struct hsp_event){.type = HSP_EV_ADMIN, .u.admin = submit});
     w->j = w->c->jobs[0];
     for (uint32_t i = 0; i < n; i++) {
-        hello(w->c, i, i < keepers ? "cpu" : HSP_KIND_KEEPER);
+        hello(w->c, i, i < replica_holders ? "cpu" : HSP_KIND_REPLICA_HOLDER);
     }
-    for (uint32_t i = keepers; shared && i > 0 && i > keepers - 2; i--) {
+    for (uint32_t i = replica_holders; shared && i > 0 && i > replica_holders - 2; i--) {
         hsp_ci_mark(w->c, w->j, i - 1)->keeps = true;
     }
     assert_true(hsp_ckpt_answers_begin(&w->x, w->c));
@@ -109,7 +109,7 @@ static void of_a_shared_path_the_jobs_nodes_are_asked_first(void **state)
     }
     assert_int_equal(w.x.n_left, 1);
     /* nobody sees any: it may be mounted on others alone */
-    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 11); /* the keeper has none */
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 11); /* the replica holder has none */
     assert_int_equal(hsp_ckpt_answers_conn(&w.x, 8), 7);
     assert_int_equal(w.x.n_left, 12);
     says(&w, 17, 1, &seen, "");

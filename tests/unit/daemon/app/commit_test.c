@@ -59,16 +59,16 @@ static void on_retry(uv_timer_t *t)
     (void)t;
 }
 
-void hsp_app_stuck(struct hsp_app *a, const struct hsp_err *why)
+void hsp_app_store_stalled(struct hsp_app *a, const struct hsp_err *why)
 {
     w.why = *why;
-    a->stuck = true;
+    a->store_stalled = true;
     assert_int_equal(uv_timer_start(&a->retry, on_retry, 60000, 0), 0);
 }
 
 void hsp_app_unstuck(struct hsp_app *a)
 {
-    a->stuck = false;
+    a->store_stalled = false;
 }
 
 void hsp_app_perform_rest(struct hsp_app *a)
@@ -165,10 +165,10 @@ static struct hsp_batch *batch_free(struct hsp_batch *b)
         (void)hsp_arena_free(b->groups->arena);
         free(b->groups);
     }
-    for (size_t i = 0; i < b->n_deeds; i++) {
-        hsp_buf_fini(&b->deeds[i].blob);
+    for (size_t i = 0; i < b->n_queued_actions; i++) {
+        hsp_buf_fini(&b->queued_actions[i].blob);
     }
-    free(b->deeds);
+    free(b->queued_actions);
     free(b->rows);
     free(b);
     return NULL;
@@ -223,15 +223,16 @@ static struct hsp_batch *add_prepares(const char *key, uint32_t n)
     g->mem_cap = PACKAGE_MEM;
     g->term = TERM;
     b->groups = g;
-    b->n_deeds = n + 1;
-    b->deeds = calloc(b->n_deeds, sizeof *b->deeds);
-    assert_non_null(b->deeds);
+    b->n_queued_actions = n + 1;
+    b->queued_actions = calloc(b->n_queued_actions, sizeof *b->queued_actions);
+    assert_non_null(b->queued_actions);
     for (uint32_t i = 0; i < n; i++) {
-        struct deed *d = &b->deeds[i];
-        *d = (struct deed){.act.type = HSP_ACT_PREPARE, .group = g, .msg.u.prepare.rank = i};
+        struct queued_action *d = &b->queued_actions[i];
+        *d = (struct queued_action){
+            .act.type = HSP_ACT_PREPARE, .group = g, .msg.u.prepare.rank = i};
         hsp_buf_init(&d->blob, HSP_MSG_BLOB_MAX);
     }
-    b->deeds[n].act.type = HSP_ACT_SEND;
+    b->queued_actions[n].act.type = HSP_ACT_SEND;
     return b;
 }
 
@@ -319,7 +320,7 @@ static void a_disk_that_takes_nothing_gets_the_same_again(void **state)
     hsp_app_write_on(&w.app);
     work();
     assert_said("rows a b;"); /* and no package of rows that are not on disk */
-    assert_true(w.app.stuck && !w.app.writing && !a->on_disk);
+    assert_true(w.app.store_stalled && !w.app.writing && !a->on_disk);
     assert_err(&w.why, HSP_ENOSPC, "state.db");
     assert_int_equal(w.n_performed, 0);
     struct hsp_batch *c = add("c");
@@ -330,7 +331,7 @@ static void a_disk_that_takes_nothing_gets_the_same_again(void **state)
     hsp_app_write_on(&w.app);
     work();
     assert_said("rows a b c;build new;tables;package 0;");
-    assert_true(!w.app.stuck && a->on_disk && b->on_disk && c->on_disk);
+    assert_true(!w.app.store_stalled && a->on_disk && b->on_disk && c->on_disk);
     assert_string_equal(w.failed, "");
 }
 
@@ -341,11 +342,11 @@ static void a_store_that_is_moved_gets_nothing(void **state)
     hsp_app_look_for_store(&w.app);
     work();
     assert_said("");
-    assert_false(w.app.stuck || w.app.writing);
+    assert_false(w.app.store_stalled || w.app.writing);
     w.folder = HSP_ENOENT;
     hsp_app_look_for_store(&w.app); /* nobody has asked for anything since */
     work();
-    assert_true(w.app.stuck);
+    assert_true(w.app.store_stalled);
     assert_err(&w.why, HSP_ENOENT, "moved");
     struct hsp_batch *a = add("a");
     hsp_app_write_on(&w.app); /* not before the time */
@@ -355,19 +356,19 @@ static void a_store_that_is_moved_gets_nothing(void **state)
     hsp_app_look_for_store(&w.app);
     work();
     assert_said(""); /* no row was written */
-    assert_true(w.app.stuck && !a->on_disk);
+    assert_true(w.app.store_stalled && !a->on_disk);
     w.folder = HSP_OK;
     assert_int_equal(uv_timer_stop(&w.app.retry), 0);
     hsp_app_look_for_store(&w.app);
     work();
     assert_said("rows a;");
-    assert_true(!w.app.stuck && a->on_disk);
+    assert_true(!w.app.store_stalled && a->on_disk);
     w.folder = HSP_ENOENT;
     struct hsp_batch *b = add("b");
     hsp_app_write_on(&w.app); /* rows that come before the next look are not promised either */
     work();
     assert_said("");
-    assert_true(w.app.stuck && !b->on_disk);
+    assert_true(w.app.store_stalled && !b->on_disk);
     assert_string_equal(w.failed, "");
 }
 
@@ -378,13 +379,13 @@ static void a_store_that_is_back_is_noticed(void **state)
     w.folder = HSP_ENOENT;
     hsp_app_look_for_store(&w.app);
     work();
-    assert_true(w.app.stuck);
+    assert_true(w.app.store_stalled);
     w.folder = HSP_OK;
     assert_int_equal(uv_timer_stop(&w.app.retry), 0);
     hsp_app_look_for_store(&w.app);
     hsp_app_look_for_store(&w.app); /* a thread is at it */
     work();
-    assert_false(w.app.stuck || w.app.writing);
+    assert_false(w.app.store_stalled || w.app.writing);
     assert_null(w.pool);
 }
 
@@ -416,7 +417,7 @@ static void a_lack_of_memory_ends_the_process(void **state)
     hsp_app_write_on(&w.app);
     work();
     assert_string_equal(w.failed, "the state cannot be written");
-    assert_false(w.app.stuck || a->on_disk);
+    assert_false(w.app.store_stalled || a->on_disk);
 }
 
 static void without_a_pool_the_process_ends(void **state)
@@ -450,8 +451,8 @@ static void what_is_made_is_sent_while_the_rest_is_made(void **state)
     assert_int_equal(b->n_ready, 6);     /* and the message behind them */
     assert_int_equal(w.n_performed, 2);
     assert_false(d->on_disk);
-    assert_string_equal((const char *)b->deeds[4].msg.blob, "p4");
-    assert_int_equal(b->deeds[4].msg.blob_len, 2);
+    assert_string_equal((const char *)b->queued_actions[4].msg.blob, "p4");
+    assert_int_equal(b->queued_actions[4].msg.blob_len, 2);
     work();
     assert_said("rows d;");
 }
@@ -490,18 +491,18 @@ static void a_package_that_cannot_be_made_says_why(void **state)
     hsp_app_write_on(&w.app);
     work();
     assert_said("rows a b;build new;tables;package 0;");
-    assert_int_equal(a->deeds[0].status, HSP_ELIMIT);
-    assert_err(&a->deeds[0].err, HSP_ELIMIT, "does not fit");
-    assert_err(&b->deeds[0].err, HSP_ENOENT, "the plan is not kept");
-    assert_int_equal(b->deeds[0].msg.blob_len, 0);
+    assert_int_equal(a->queued_actions[0].status, HSP_ELIMIT);
+    assert_err(&a->queued_actions[0].err, HSP_ELIMIT, "does not fit");
+    assert_err(&b->queued_actions[0].err, HSP_ENOENT, "the plan is not kept");
+    assert_int_equal(b->queued_actions[0].msg.blob_len, 0);
     assert_int_equal(b->n_ready, 2); /* told all the same */
     w.tables = HSP_ENOENT;
     struct hsp_batch *c = add_prepares("c", 2);
     hsp_app_write_on(&w.app);
     work();
     assert_said("rows c;build new;tables;"); /* once for both devices */
-    assert_err(&c->deeds[0].err, HSP_ENOENT, "a box nobody has");
-    assert_err(&c->deeds[1].err, HSP_ENOENT, "a box nobody has");
+    assert_err(&c->queued_actions[0].err, HSP_ENOENT, "a box nobody has");
+    assert_err(&c->queued_actions[1].err, HSP_ENOENT, "a box nobody has");
     assert_string_equal(w.failed, "");
 }
 

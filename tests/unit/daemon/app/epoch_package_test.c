@@ -71,7 +71,8 @@ static void test_stages_are_copied_to_a_buddy(void **state)
         assert_false(has_piece(&e->info, s, 1, 0)); /* no copies wanted */
     }
     (void)hsp_epoch_plan_free(e);
-    /* one node: keepers elsewhere have all of it; more copies than nodes: the rest is theirs */
+    /* one node: replica holders elsewhere have all of it; more copies than nodes: the rest is
+     * theirs */
     const hsp_device_id near[] = {HSP_DEVICE(0, 0), HSP_DEVICE(0, 1)};
     for (uint32_t copies = 2; copies < 5; copies++) {
         e = app_epoch(j, app_pipe2, copies < 4 ? near : far, copies);
@@ -203,7 +204,7 @@ static void test_state_moves_between_any_layouts(void **state)
         {app_pipe2, app_one, 1, {16}, 2, {{0, 1, 1}, {0, 1, 0}}, HSP_OK},
         /* ranks of replicas: any one has everything */
         {app_dp2, app_tp2, 2, {16, 32}, 1, {{0, 1, 1}}, HSP_OK},
-        /* its node is dead: the keeper, rank 1 of the old layout, has everything */
+        /* its node is dead: the replica holder, rank 1 of the old layout, has everything */
         {app_one, app_one, 3, {16, 32, 33}, 1, {{2, 1, 0}}, HSP_OK},
         {app_one, app_one, 2, {16, 32}, 0, {{0, 0, 0}}, HSP_ENOENT},
         /* a rank that the old layout does not have */
@@ -214,8 +215,8 @@ static void test_state_moves_between_any_layouts(void **state)
     }
 }
 
-/* Two devices on two hosts begin with the state of a third, whose keeper on a fourth host has a
- * copy: owner and keeper each send as much as the other. */
+/* Two devices on two hosts begin with the state of a third, whose replica holder on a fourth host
+ * has a copy: owner and replica holder each send as much as the other. */
 /* The planner announces the bytes of segments before anything is compiled. Parts that each member
  * of a tensor group has need copies only where these members are on too few nodes. */
 static void test_announced_bytes_are_those_of_segments(void **state)
@@ -458,7 +459,7 @@ static void test_packages_gather_at_the_writers(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
-/* The boxes of a rank that another has too, and nothing else; keepers have none. */
+/* The boxes of a rank that another has too, and nothing else; replica holders have none. */
 static void test_packages_of_equal_copies(void **state)
 {
     (void)state;
@@ -499,8 +500,9 @@ static void test_packages_of_equal_copies(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
-/* A keeper's package: its rows and no program. A spare rank that nobody takes is in no package. */
-static void test_packages_of_keepers(void **state)
+/* A replica holder's package: its rows and no program. A spare rank that nobody takes is in no
+ * package. */
+static void test_packages_of_replica_holders(void **state)
 {
     (void)state;
     struct hsp_err err = {0};
@@ -574,7 +576,7 @@ HSP_TEST_FILE(epoch_package_test)
         cmocka_unit_test(test_packages_without_buckets),
         cmocka_unit_test(test_packages_gather_at_the_writers),
         cmocka_unit_test(test_packages_of_equal_copies),
-        cmocka_unit_test(test_packages_of_keepers),
+        cmocka_unit_test(test_packages_of_replica_holders),
         cmocka_unit_test(test_plan_texts_have_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

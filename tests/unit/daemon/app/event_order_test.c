@@ -719,8 +719,8 @@ static void a_store_that_takes_nothing_says_what_to_do(void **state)
     for (size_t i = 0; i < HSP_ARRAY_LEN(cases); i++) {
         struct hsp_err err = {0};
         (void)hsp_err_set(&err, cases[i].code, 0, "%s", cases[i].why);
-        hsp_app_stuck(w.app, &err);
-        assert_string_equal(w.app->stuck_why + strlen(w.dir), cases[i].says);
+        hsp_app_store_stalled(w.app, &err);
+        assert_string_equal(w.app->stalled_why + strlen(w.dir), cases[i].says);
         hsp_app_unstuck(w.app);
     }
 }

@@ -135,7 +135,7 @@ static void test_a_plan_row_rebuilds_the_same_plan(void **state)
     assert_ok(hsp_plan_rec_make(j, plan, device, compute, names, "planner", 64u << 20, &p, &err),
               &err);
     assert_string_equal(p->summary,
-                        "2 ranks, 1 stream; 8 sequences in 2: 2 blocks on e/1+c/0 (3:1)");
+                        "2 ranks, 1 pipeline; 8 sequences in 2: 2 blocks on e/1+c/0 (3:1)");
     hsp_plan_rec_encode(p, &row);
     assert_ok(hsp_plan_rec_decode(row.data, row.len, j, &back, &err), &err);
     assert_string_equal(back->text, p->text);
@@ -163,7 +163,7 @@ static void test_a_plan_row_rebuilds_the_same_plan(void **state)
     struct hsp_program_file f;
     assert_null(strstr(p->text, "parameters:"));
     assert_true(kept->n_homes > 0 && kept->states_uses && kept->states_reshards &&
-                kept->streams[0].sizes != NULL && kept->n_reshards > 0);
+                kept->pipelines[0].sizes != NULL && kept->n_reshards > 0);
     assert_ok(hsp_compile(j->graph, kept, &j->spec->train, a, &f, &err), &err);
     for (uint32_t r = 0; r < 2; r++) {
         const struct hsp_binding *runs = &x->programs.programs[r].bind;

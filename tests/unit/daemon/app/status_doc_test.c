@@ -586,8 +586,8 @@ static void what_is_over_is_not_left_out(void **state)
     j.facts[1] = j.facts[0];
     j.facts[1].until_ms = 7001;
     struct hsp_app *a = app_of(2);
-    a->stuck = true; /* so that the clock stands */
-    a->stuck_at = 7000;
+    a->store_stalled = true; /* so that the clock stands */
+    a->stalled_at = 7000;
     a->cluster->now_ms = 2000;
     a->cluster->pairs = &pair;
     a->cluster->n_pairs = 1;
@@ -737,8 +737,8 @@ static void what_plans_do_without(void **state)
         .until_ms = 604000,
         .why = (char[]){"no memory for it"}};
     struct hsp_app *a = app_of(2);
-    a->stuck = true; /* so that the clock stands */
-    a->stuck_at = 7000;
+    a->store_stalled = true; /* so that the clock stands */
+    a->stalled_at = 7000;
     a->cluster->now_ms = 6000; /* of the last event */
     a->cluster->pairs = &pair;
     a->cluster->n_pairs = 1;

@@ -31,7 +31,7 @@ static void assert_costs(const cJSON *doc, bool voted)
 }
 
 /* Two ranks on node a, one on b; rows of the plan are read, compiled, and replaced by a plan with a
- * keeper. */
+ * replica holder. */
 static void bytes_in_state_folders(void **state)
 {
     (void)state;
@@ -74,11 +74,12 @@ static void bytes_in_state_folders(void **state)
     a.jobs = &told;
     a.n_jobs = 1;
     a.cluster->jobs[a.cluster->n_jobs++] = &j;
-    for (int i = 0; i < 3; i++) { /* as after a restart of hspmdd; compiled; with a keeper */
+    for (int i = 0; i < 3;
+         i++) { /* as after a restart of hspmdd; compiled; with a replica holder */
         if (i == 1) {
             assert_ok(hsp_plan_rec_build(read, 64u << 20, &built, &err), &err);
         }
-        plan.info.n_keepers = i == 2;
+        plan.info.n_replica_holders = i == 2;
         j.cur.settled = i == 2;
         char *text = hsp_app_status(&a, "j");
         cJSON *all = cJSON_Parse(text);

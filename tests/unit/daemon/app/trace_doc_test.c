@@ -36,7 +36,7 @@ static struct world *world_new(void)
         w->part[r].labels = labels[r];
         hsp_buf_init(&w->blob[r], MAX);
         w->device[r] = (struct hsp_trace_device){.name = r == 0 ? "a/0" : "b \"x\"/1",
-                                                 .stream = 0,
+                                                 .pipeline = 0,
                                                  .stage = (uint32_t)r,
                                                  .told = true,
                                                  .error_us = r == 0 ? 20 : 50,

@@ -57,15 +57,15 @@ static void no_devices(struct answer *a)
 }
 static void many_spares(struct answer *a)
 {
-    a->info.n_spare = HSP_MAX_KEEPERS + 1;
+    a->info.n_spare = HSP_MAX_REPLICA_HOLDERS + 1;
 }
-static void keepers_without_room(struct answer *a)
+static void replica_holders_without_room(struct answer *a)
 {
-    a->info.n_keepers = 1;
+    a->info.n_replica_holders = 1;
 }
-static void keepers_chosen(struct answer *a)
+static void replica_holders_chosen(struct answer *a)
 {
-    a->info.n_keepers = a->info.n_spare = 1;
+    a->info.n_replica_holders = a->info.n_spare = 1;
 }
 static void no_shards(struct answer *a)
 {
@@ -121,9 +121,10 @@ static const struct {
     {no_ranks, "plan refused: number of ranks"},
     {many_ranks, "plan refused: number of ranks"},
     {no_devices, "plan refused: number of ranks"},
-    {many_spares, "plan refused: number of keepers"},
-    {keepers_without_room, "plan refused: number of keepers"},
-    {keepers_chosen, "plan refused: number of keepers"}, /* the coordinator chooses them */
+    {many_spares, "plan refused: number of replica holders"},
+    {replica_holders_without_room, "plan refused: number of replica holders"},
+    /* the coordinator chooses them */
+    {replica_holders_chosen, "plan refused: number of replica holders"},
     {no_shards, "plan refused: number of shards"},
     {many_shards, "plan refused: number of shards"},
     {no_firsts, "plan refused: number of shards"},

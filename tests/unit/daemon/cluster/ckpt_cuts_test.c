@@ -494,10 +494,10 @@ static void what_all_are_able_to_is_fixed_when_all_are_there(void **state)
 {
     (void)state;
     struct cw_world w;
-    const struct cw_story *s = cw_stories;
+    const struct cw_scenario *s = cw_scenarios;
     while (strcmp(s->name, "recovering: waits for n1/0") != 0) {
         s++;
-        assert_true(s < cw_stories + cw_n_stories);
+        assert_true(s < cw_scenarios + cw_n_scenarios);
     }
     s->tell(&w);
     w.c->jobs[0]->checkpoint_shared = true;

@@ -418,7 +418,7 @@ static void reaction(const struct cw_world *w, const struct before *b, struct hs
 /* ---- the walk ---- */
 
 struct walk {
-    const struct cw_story *story;
+    const struct cw_scenario *story;
     struct cw_world w;
     struct before before;
     struct hsp_pairs pairs;
@@ -509,7 +509,7 @@ static void every_pair(void **state)
                   "# Job 1 has n0/0 and n1/0; messages come from n1, from n0 where n1 is away,\n"
                   "# and what only rank 0 says: step, checkpointed, finished.\n"
                   "# job:STATE nK:STATE = moves; NAME>NODE = sent; (type) = told as an event.\n");
-    for (k.story = cw_stories; k.story < cw_stories + cw_n_stories; k.story++) {
+    for (k.story = cw_scenarios; k.story < cw_scenarios + cw_n_scenarios; k.story++) {
         hsp_pairs_state(&k.pairs, k.story->name);
         for (size_t t = 0; t < HSP_ARRAY_LEN(of_job); t++) {
             for (size_t v = 0; v < N_VARIANTS; v++) {

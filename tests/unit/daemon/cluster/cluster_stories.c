@@ -308,7 +308,7 @@ static void all_behind(struct cw_world *w)
     knows_more(w, 1, 9);
 }
 
-const struct cw_story cw_stories[] = {
+const struct cw_scenario cw_scenarios[] = {
     {"no job", no_job, CW_NO_JOB, HSP_ATT_NONE, false},
     {"no job, n1 measures its link", measuring, CW_NO_JOB, HSP_ATT_NONE, false},
     {"pending: too few devices", pending, HSP_JOB_PENDING, HSP_ATT_NONE, false},
@@ -346,4 +346,4 @@ const struct cw_story cw_stories[] = {
     {"running, hspmdd behind for all", all_behind, HSP_JOB_RUNNING, HSP_ATT_NONE, false},
     {"running, hspmdd restarted", restarted, HSP_JOB_RUNNING, HSP_ATT_NONE, false},
 };
-const size_t cw_n_stories = HSP_ARRAY_LEN(cw_stories);
+const size_t cw_n_scenarios = HSP_ARRAY_LEN(cw_scenarios);

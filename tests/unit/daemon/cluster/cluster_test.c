@@ -625,7 +625,7 @@ static void in_form_7(struct cw_world *w, const struct hsp_links *known)
     cw_older_row(w, ckpts, sizeof(ckpts), 7);
 }
 
-/* The transports between members and keepers are known from GO on, and over restarts. */
+/* The transports between members and replica holders are known from GO on, and over restarts. */
 static void transports_of_an_epoch(void **state)
 {
     (void)state;

@@ -121,11 +121,11 @@ static void what_is_kept_of_an_adopted_job_goes_too(void **state)
     cw_end(&w);
 }
 
-static const struct cw_story *story(const char *name)
+static const struct cw_scenario *story(const char *name)
 {
-    const struct cw_story *s = NULL;
-    for (size_t i = 0; i < cw_n_stories && s == NULL; i++) {
-        s = strcmp(cw_stories[i].name, name) == 0 ? &cw_stories[i] : NULL;
+    const struct cw_scenario *s = NULL;
+    for (size_t i = 0; i < cw_n_scenarios && s == NULL; i++) {
+        s = strcmp(cw_scenarios[i].name, name) == 0 ? &cw_scenarios[i] : NULL;
     }
     assert_non_null(s);
     return s;
@@ -182,7 +182,7 @@ static void steps_of_a_job_that_has_ended_are_recorded(void **state)
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
     uint64_t stable = cw_job(&w, 1)->stable;
     for (uint32_t i = 0; i < 3; i++) {
-        assert_said(&w, i, 1, i < 2); /* of rank 0, and of its heir */
+        assert_said(&w, i, 1, i < 2); /* of rank 0, and of its successor */
         cw_said(&w, i, HSP_MSG_STOPPED, 1);
     }
     assert_said(&w, 0, 1, true);

@@ -245,11 +245,11 @@ static void a_job_that_nobody_keeps_any_more(void **state)
     struct cw_world w;
     const uint64_t begin = 1700000000, week = 7 * 86400;
     size_t i = 0;
-    while (i < cw_n_stories && strcmp(cw_stories[i].name, "behind: not on record") != 0) {
+    while (i < cw_n_scenarios && strcmp(cw_scenarios[i].name, "behind: not on record") != 0) {
         i++;
     }
-    assert_true(i < cw_n_stories);
-    cw_stories[i].tell(&w);
+    assert_true(i < cw_n_scenarios);
+    cw_scenarios[i].tell(&w);
     assert_true(cw_job(&w, 1)->unrecorded);
     w.unix_s = begin;
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});

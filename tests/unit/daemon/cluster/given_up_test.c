@@ -1,5 +1,5 @@
 /* Tests versions that the ranks of a job give up, as their replicas differ: nothing begins with
- * one, also where a keeper has it. */
+ * one, also where a replica holder has it. */
 #include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/keepers_world.h"
 
@@ -20,7 +20,7 @@ static void gives_up(struct cw_world *w, uint32_t node, uint32_t device, uint64_
                                           .part = "replicas differ"}});
 }
 
-/* A job with a keeper, of which vote 6 has passed. */
+/* A job with a replica holder, of which vote 6 has passed. */
 static void begin_kept(struct cw_world *w)
 {
     kw_begin(w, 3, 1);
@@ -48,9 +48,9 @@ static void break_and_seal(struct cw_world *w, uint64_t own_version, uint64_t ke
     kw_sealed(w, 1, kept, 2);
 }
 
-/* A keeper has a version before the vote on it. When its ranks have given the version up, nothing
- * begins with it; where all have deleted it, it can be made again. */
-static void what_was_given_up_is_not_taken_from_a_keeper(void **state)
+/* A replica holder has a version before the vote on it. When its ranks have given the version up,
+ * nothing begins with it; where all have deleted it, it can be made again. */
+static void what_was_given_up_is_not_taken_from_a_replica_holder(void **state)
 {
     (void)state;
     struct cw_world w;
@@ -96,7 +96,7 @@ static void who_may_give_up_what(void **state)
     (void)state;
     struct cw_world w;
     begin_kept(&w);
-    gives_up(&w, 1, 1, 1, 7); /* the keeper */
+    gives_up(&w, 1, 1, 1, 7); /* the replica holder */
     gives_up(&w, 2, 0, 1, 7); /* no member */
     gives_up(&w, 0, 0, 1, 6); /* the version is stable */
     gives_up(&w, 0, 0, 2, 7); /* no epoch */
@@ -128,7 +128,7 @@ static void what_was_given_up_survives_a_restart(void **state)
 HSP_TEST_FILE(given_up_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_given_up_is_not_taken_from_a_keeper),
+        cmocka_unit_test(what_was_given_up_is_not_taken_from_a_replica_holder),
         cmocka_unit_test(what_is_given_up_late_is_left),
         cmocka_unit_test(who_may_give_up_what),
         cmocka_unit_test(what_was_given_up_survives_a_restart),

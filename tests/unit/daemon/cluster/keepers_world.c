@@ -19,10 +19,11 @@ void kw_allow(struct cw_world *w, uint32_t node, bool on)
         HSP_OK);
 }
 
-void kw_hello_keeper(struct cw_world *w, uint32_t node)
+void kw_hello_replica_holder(struct cw_world *w, uint32_t node)
 {
     char name[8];
-    struct hsp_m_device dev = {.kind = HSP_KIND_KEEPER, .speed = 1, .up = true, .address = "x"};
+    struct hsp_m_device dev = {
+        .kind = HSP_KIND_REPLICA_HOLDER, .speed = 1, .up = true, .address = "x"};
     (void)snprintf(name, sizeof(name), "n%u", node);
     kw_allow(w, node, true);
     cw_say_hello(w, node + 1,
@@ -30,36 +31,37 @@ void kw_hello_keeper(struct cw_world *w, uint32_t node)
                      .node = name, .was = cw_last(w, name), .n_devices = 1, .devices = &dev});
 }
 
-void kw_joins(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
+void kw_joins(struct cw_world *w, uint32_t node, uint32_t n_replica_holders, uint64_t room)
 {
     struct hsp_m_device dev[4];
     char name[8];
     (void)snprintf(name, sizeof(name), "n%u", node);
-    for (uint32_t i = 0; i <= n_keepers; i++) {
+    for (uint32_t i = 0; i <= n_replica_holders; i++) {
         dev[i] = (struct hsp_m_device){.index = i,
-                                       .kind = i == 0 ? "cpu" : HSP_KIND_KEEPER,
+                                       .kind = i == 0 ? "cpu" : HSP_KIND_REPLICA_HOLDER,
                                        .speed = 1,
                                        .mem_bytes = i == 0 ? 1 : room,
                                        .up = true,
                                        .address = "x"};
     }
-    cw_say_hello(
-        w, node + 1,
-        (struct hsp_m_hello){
-            .node = name, .was = cw_last(w, name), .n_devices = n_keepers + 1, .devices = dev});
+    cw_say_hello(w, node + 1,
+                 (struct hsp_m_hello){.node = name,
+                                      .was = cw_last(w, name),
+                                      .n_devices = n_replica_holders + 1,
+                                      .devices = dev});
 }
 
-void kw_hello(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
+void kw_hello(struct cw_world *w, uint32_t node, uint32_t n_replica_holders, uint64_t room)
 {
     kw_allow(w, node, true);
-    kw_joins(w, node, n_keepers, room);
+    kw_joins(w, node, n_replica_holders, room);
 }
 
-void kw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_keepers)
+void kw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_replica_holders)
 {
     cw_begin(w, 0, 0);
     for (uint32_t i = 0; i < n_nodes; i++) {
-        kw_hello(w, i, n_keepers, 0);
+        kw_hello(w, i, n_replica_holders, 0);
     }
 }
 

@@ -23,7 +23,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/forget_test \
   tests/unit/daemon/cluster/given_up_test \
   tests/unit/daemon/cluster/identity_test \
-  tests/unit/daemon/cluster/keepers_test \
+  tests/unit/daemon/cluster/replica_holders_test \
   tests/unit/daemon/cluster/kept_state_test \
   tests/unit/daemon/cluster/key_holder_test \
   tests/unit/daemon/cluster/learnt_test \
@@ -66,7 +66,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/forget_test.c \
   tests/unit/daemon/cluster/given_up_test.c \
   tests/unit/daemon/cluster/identity_test.c \
-  tests/unit/daemon/cluster/keepers_test.c \
+  tests/unit/daemon/cluster/replica_holders_test.c \
   tests/unit/daemon/cluster/kept_state_test.c \
   tests/unit/daemon/cluster/key_holder_test.c \
   tests/unit/daemon/cluster/learnt_test.c \

@@ -212,10 +212,12 @@ static void a_plan_says_which_losses_it_outlasts(void **state)
         const char *more, *folder, *exclude, *says;
     } cases[] = {
         {"", "", "b",
-         "\nstate: copies 2; 1 more by keepers, 253.5 KiB in the state folder of each, on nodes "
+         "\nstate: copies 2; 1 more by replica holders, 253.5 KiB in the state folder of each, on "
+         "nodes "
          "that may "
          "keep copies (hspmdctl node allow NODE --holder); the loss of a device costs the steps "
-         "of up to 60 s, of a node without a keeper all steps: checkpoint.every_steps is 0\n"},
+         "of up to 60 s, of a node without a replica holder all steps: checkpoint.every_steps is "
+         "0\n"},
         {"checkpoint: {path: /srv/c, every_steps: 100}\n", "", "a/1",
          "\nstate: each part of the state is on 2 nodes, as copies that ranks keep for each other; "
          "the "
@@ -331,7 +333,7 @@ static void metrics_show_numbers_that_are_none(void **state)
     (void)fclose(ctl.out);
     assert_string_equal(
         out, "      7           nan             -         inf       0.001     0.500      2\n");
-    assert_int_equal(ctl.flaw.code, HSP_OK);
+    assert_int_equal(ctl.deferred.code, HSP_OK);
     free(out);
 }
 
@@ -444,13 +446,13 @@ static void pools_are_compared_and_shown_plan_by_plan(void **state)
     assert_ok(hsp_plan_parse(pooled, sizeof pooled - 1, "p", 12, arena, &one, &err), &err);
     assert_ok(hsp_plan_parse(pooled, sizeof pooled - 1, "p", 12, arena, &other, &err), &err);
     assert_true(hsp_pool_unchanged(one, other));
-    other->shorter[0]->streams[1].stages[0].saved = HSP_SAVED_RECOMPUTE;
+    other->shorter[0]->pipelines[1].stages[0].saved = HSP_SAVED_RECOMPUTE;
     assert_false(hsp_pool_unchanged(one, other));
-    other->shorter[0]->streams[1].stages[0].saved = HSP_SAVED_KEEP; /* the meaning of open */
+    other->shorter[0]->pipelines[1].stages[0].saved = HSP_SAVED_KEEP; /* the meaning of open */
     assert_true(hsp_pool_unchanged(one, other));
-    other->shorter[0]->streams[1].micro_batches = 2;
+    other->shorter[0]->pipelines[1].micro_batches = 2;
     assert_false(hsp_pool_unchanged(one, other));
-    other->shorter[0]->streams[1].micro_batches = 1;
+    other->shorter[0]->pipelines[1].micro_batches = 1;
     other->shorter[0]->max_length = 32;
     assert_false(hsp_pool_unchanged(one, other));
     other->n_shorter = 0;
@@ -476,7 +478,7 @@ static void a_schedule_is_drawn(void **state)
     ctl_room_put(r, "p.yaml", chunked);
     RUN(r, "plan", "@job.yaml", "-p", "@p.yaml", "--schedule", "text");
     assert_int_equal(r->rc, HSP_EXIT_OK);
-    assert_non_null(strstr(r->out, "stream 0: interleaved, "));
+    assert_non_null(strstr(r->out, "pipeline 0: interleaved, "));
     assert_non_null(strstr(r->out, "\nstage 0   F0a"));
     assert_non_null(strstr(r->out, "\nstage 1   "));
     assert_non_null(strstr(r->out, "\na column is "));

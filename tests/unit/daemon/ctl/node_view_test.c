@@ -84,7 +84,7 @@ static void a_node_that_has_gone_is_shown(void **state)
               {"\"state\": \"dead\", \"reason\": \"x\", \"gone_seconds\": 345600",
                "\nn1 dead - - - - - gone for 4 days: x\n"},
               {"\"state\": \"live\", \"reason\": \"hot\", \"keepers\": [{\"index\": 0}]",
-               "\nn1 live - keeper - - - hot\n"}};
+               "\nn1 live - replica-holder - - - hot\n"}};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         char doc[256];
         (void)snprintf(doc, sizeof doc, "[{\"name\": \"n1\", %s, \"devices\": []}]", of[i].more);

@@ -109,10 +109,10 @@ static void status_says_what_lies_in_state_folders(void **state)
     free(t);
     t = status_text("{\"jobs\": [{\"name\": \"j\", \"folder_bytes\": 1024, "
                     "\"node_folder_bytes_max\": 1024, \"keeper_bytes\": 1024}]}");
-    assert_non_null(strstr(t, " 1.0 KiB of it on one node, 1.0 KiB on each keeper\n"));
+    assert_non_null(strstr(t, " 1.0 KiB of it on one node, 1.0 KiB on each replica holder\n"));
     free(t);
     t = status_text("{\"jobs\": [{\"name\": \"j\", \"keeper_bytes\": 1024}]}");
-    assert_non_null(strstr(t, "\nstate folders: 1.0 KiB on each keeper\n"));
+    assert_non_null(strstr(t, "\nstate folders: 1.0 KiB on each replica holder\n"));
     free(t);
 }
 
@@ -384,7 +384,7 @@ static char *table_on(size_t width, bool headers)
     static const struct hsp_column cols[] = {
         {"EPOCH", true}, {"CAUSE", HSP_FOLDED}, {"STATE", false}, {"PLAN", HSP_FOLDED}};
     static const char *const rows[][4] = {
-        {"1", "n1 is dead: it says nothing", "ok", "2 ranks, 1 stream; 4 sequences in 2: 3 blocks"},
+        {"1", "n1 is dead: it says nothing", "ok", "1 GPU, 1 pipeline; 4 sequences in 2: 3 blocks"},
         {"22", "", "lost", "/a/word/that/is/much/too/long/for/it a b"}};
     struct view v;
     begin_view(&v);
@@ -407,20 +407,20 @@ static void a_table_fits_its_terminal(void **state)
     } tables[] = {
         {0, true,
          "EPOCH CAUSE                       STATE PLAN\n"
-         "    1 n1 is dead: it says nothing ok    2 ranks, 1 stream; 4 sequences in 2: 3 blocks\n"
+         "    1 n1 is dead: it says nothing ok    1 GPU, 1 pipeline; 4 sequences in 2: 3 blocks\n"
          "   22                             lost  /a/word/that/is/much/too/long/for/it a b\n"},
         {85, true,
          "EPOCH CAUSE                       STATE PLAN\n"
-         "    1 n1 is dead: it says nothing ok    2 ranks, 1 stream; 4 sequences in 2: 3 blocks\n"
+         "    1 n1 is dead: it says nothing ok    1 GPU, 1 pipeline; 4 sequences in 2: 3 blocks\n"
          "   22                             lost  /a/word/that/is/much/too/long/for/it a b\n"},
         {84, true,
          "EPOCH CAUSE                       STATE PLAN\n"
-         "    1 n1 is dead: it says nothing ok    2 ranks, 1 stream; 4 sequences in 2: 3\n"
+         "    1 n1 is dead: it says nothing ok    1 GPU, 1 pipeline; 4 sequences in 2: 3\n"
          "                                        blocks\n"
          "   22                             lost  /a/word/that/is/much/too/long/for/it a b\n"},
         {70, true,
          "EPOCH CAUSE                       STATE PLAN\n"
-         "    1 n1 is dead: it says nothing ok    2 ranks, 1 stream; 4 sequences\n"
+         "    1 n1 is dead: it says nothing ok    1 GPU, 1 pipeline; 4 sequences\n"
          "                                        in 2: 3 blocks\n"
          "   22                             lost  /a/word/that/is/much/too/long/\n"
          "                                        for/it a b\n"},
@@ -428,14 +428,14 @@ static void a_table_fits_its_terminal(void **state)
          "EPOCH STATE\n"
          "    1 ok\n"
          "    CAUSE: n1 is dead: it says nothing\n"
-         "    PLAN: 2 ranks, 1 stream; 4 sequences in 2: 3\n"
+         "    PLAN: 1 GPU, 1 pipeline; 4 sequences in 2: 3\n"
          "    blocks\n"
          "   22 lost\n"
          "    PLAN: /a/word/that/is/much/too/long/for/it a b\n"},
         {50, false,
          "    1 ok\n"
          "    CAUSE: n1 is dead: it says nothing\n"
-         "    PLAN: 2 ranks, 1 stream; 4 sequences in 2: 3\n"
+         "    PLAN: 1 GPU, 1 pipeline; 4 sequences in 2: 3\n"
          "    blocks\n"
          "   22 lost\n"
          "    PLAN: /a/word/that/is/much/too/long/for/it a b\n"},

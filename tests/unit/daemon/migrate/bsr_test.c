@@ -7,7 +7,7 @@
 #include "daemon/graph/graph_build.h"
 #include "daemon/migrate/bsr_cells.h"
 #include "proto/layout/box.h"
-#include "tests/lib/plainbsr.h"
+#include "tests/lib/greedybsr.h"
 #include "tests/lib/testlib.h"
 
 enum { MAX_RANKS = 12, MAX_SIDE = 24, PARAMS_MAX = 40 };
@@ -440,7 +440,7 @@ static void test_classes(void **state)
     static struct world w;
     w = (struct world){0};
     place(&w, 1, 4, true);
-    w.place[0].domain = HSP_NONE;                 /* a keeper: host memory */
+    w.place[0].domain = HSP_NONE;                 /* a replica holder: host memory */
     w.place[3] = (struct hsp_bsr_place){1, 0, 3}; /* another host of the same domain */
     covers_init(&w);
     add(&w.have[0], 0, 0, 8);

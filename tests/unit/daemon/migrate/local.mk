@@ -8,4 +8,4 @@ $(migrate_tests): tests/unit/daemon/migrate/migrate_tests
 tests_unit_daemon_migrate_migrate_tests_SOURCES = \
   tests/unit/daemon/migrate/bsr_test.c \
   tests/unit/daemon/migrate/state_placement_test.c
-tests_unit_daemon_migrate_migrate_tests_LDADD = tests/lib/libplainbsr.a $(TEST_LIBS) $(SPMD_LIBS)
+tests_unit_daemon_migrate_migrate_tests_LDADD = tests/lib/libgreedybsr.a $(TEST_LIBS) $(SPMD_LIBS)

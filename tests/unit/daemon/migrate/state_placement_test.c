@@ -344,7 +344,8 @@ static void test_many_copies(void **state)
                 homes(plans[a], arena, &home, &n);
                 for (uint32_t i = 0; i < n + 4; i++) {
                     node[i] =
-                        i < n ? nodes[k][i] : 100 + i; /* each keeper is on a node of its own */
+                        /* each replica holder is on a node of its own */
+                        i < n ? nodes[k][i] : 100 + i;
                     bool seen = false;
                     for (uint32_t m = 0; m < i; m++) {
                         seen = seen || node[m] == node[i];
@@ -371,7 +372,7 @@ static void test_many_copies(void **state)
                                          hsp_box_cut(&home[p].items[m].box, &r->box, &cut));
                         }
                     }
-                    for (uint32_t m = 0; m < spare; m++) { /* a keeper has all */
+                    for (uint32_t m = 0; m < spare; m++) { /* a replica holder has all */
                         assert_int_equal(on_node[node[n + m]], hsp_box_count(&whole));
                     }
                     for (uint32_t m = 0; m < 128; m++) { /* with the homes there */

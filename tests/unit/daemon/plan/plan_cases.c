@@ -165,11 +165,11 @@ const size_t hsp_n_group_cases = sizeof hsp_group_cases / sizeof hsp_group_cases
 
 void hsp_plan_with_zero(const char *plan, uint32_t zero, struct hsp_buf *b)
 {
-    const char *streams = strstr(plan, "pipelines:"), *old = strstr(plan, "zero: ");
-    const char *end = old != NULL && old < streams ? old : streams;
+    const char *pipelines = strstr(plan, "pipelines:"), *old = strstr(plan, "zero: ");
+    const char *end = old != NULL && old < pipelines ? old : pipelines;
     hsp_buf_append(b, plan, (size_t)(end - plan));
     hsp_buf_printf(b, "zero: %u\n", zero);
-    hsp_buf_puts(b, end == streams ? end : strchr(end, '\n') + 1);
+    hsp_buf_puts(b, end == pipelines ? end : strchr(end, '\n') + 1);
 }
 
 uint32_t hsp_plan_pick(uint64_t *draw, uint32_t lo, uint32_t hi)
@@ -266,8 +266,8 @@ static uint32_t random_schedule(uint64_t *draw, struct hsp_buf *b, uint32_t stag
     return chunks;
 }
 
-static void random_stream(uint64_t *draw, struct hsp_buf *b, uint32_t layers, uint32_t stages,
-                          const uint32_t *tp, const uint32_t *ranks, enum draw_kind kind)
+static void random_pipeline(uint64_t *draw, struct hsp_buf *b, uint32_t layers, uint32_t stages,
+                            const uint32_t *tp, const uint32_t *ranks, enum draw_kind kind)
 {
     uint32_t run[MAX_RUNS], chunks = random_schedule(draw, b, stages, layers);
     random_runs(draw, layers, stages * chunks, run);
@@ -293,9 +293,9 @@ static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum dr
 {
     static const uint32_t zeros[] = {0, 1, 0, 3};
     uint32_t tp[3][MAX_STAGES], stages[3], ranks[64], n = 0, left = batch;
-    uint32_t streams = hsp_plan_pick(draw, 1, 3);
+    uint32_t pipelines = hsp_plan_pick(draw, 1, 3);
     const uint32_t *next = ranks;
-    for (uint32_t i = 0; i < streams; i++) {
+    for (uint32_t i = 0; i < pipelines; i++) {
         stages[i] = hsp_plan_pick(draw, 1, layers < MAX_STAGES ? layers : MAX_STAGES);
         for (uint32_t j = 0; j < stages[i]; j++) {
             tp[i][j] = hsp_plan_pick(draw, 1, kind == DRAW_PLAIN ? 3 : 5);
@@ -311,9 +311,9 @@ static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum dr
     uint32_t zero = zeros[hsp_plan_pick(draw, 0, 3)];
     hsp_buf_printf(b, HSP_PLAN_HEAD "ranks: %u\nzero: %u\nzero_pattern: %s\npipelines:\n", n, zero,
                    interleaved && zero != 0 ? "interleaved" : "contiguous");
-    for (uint32_t i = 0; i < streams; i++) {
-        bool last = i + 1 == streams;
-        uint32_t seqs = last ? left : hsp_plan_pick(draw, 1, left - (streams - 1 - i));
+    for (uint32_t i = 0; i < pipelines; i++) {
+        bool last = i + 1 == pipelines;
+        uint32_t seqs = last ? left : hsp_plan_pick(draw, 1, left - (pipelines - 1 - i));
         uint32_t micro = hsp_plan_pick(draw, 1, seqs);
         enum draw_kind of = last && kind == DRAW_BATCH ? DRAW_GROUPS : kind;
         while (of == DRAW_BATCH && seqs % micro != 0) {
@@ -321,7 +321,7 @@ static void random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, enum dr
         }
         left -= seqs;
         hsp_buf_printf(b, "  - {sequences: %u, micro_batches: %u, ", seqs, micro);
-        random_stream(draw, b, layers, stages[i], tp[i], next, of);
+        random_pipeline(draw, b, layers, stages[i], tp[i], next, of);
         for (uint32_t j = 0; j < stages[i]; j++) {
             next += tp[i][j];
         }

@@ -20,7 +20,7 @@ extern const size_t hsp_n_group_cases;
 /* Writes @plan, which is one of these or a random one, with another zero. */
 void hsp_plan_with_zero(const char *plan, uint32_t zero, struct hsp_buf *b);
 
-/* Draws from the seeded stream at *draw. */
+/* Draws from the seeded pipeline at *draw. */
 uint32_t hsp_plan_pick(uint64_t *draw, uint32_t lo, uint32_t hi);
 /* Draws a plan of 1 to 3 pipelines of 1 to 3 stages of 1 to 3 ranks. */
 void hsp_random_plan(uint64_t *draw, uint32_t layers, uint32_t batch, struct hsp_buf *b);

@@ -59,11 +59,11 @@ static void test_round_trip(void **state)
     (void)state;
     struct hsp_plan *p = must_parse(full, 16);
     struct hsp_buf a, b;
-    assert_int_equal(p->n_streams, 2);
-    assert_int_equal(p->streams[0].schedule, HSP_SCHED_GPIPE);
-    assert_int_equal(p->streams[1].schedule, HSP_SCHED_1F1B);
-    assert_int_equal(p->streams[0].stages[0].shares[0], 2);
-    assert_int_equal(p->streams[1].stages[0].shares[0], 1);
+    assert_int_equal(p->n_pipelines, 2);
+    assert_int_equal(p->pipelines[0].schedule, HSP_SCHED_GPIPE);
+    assert_int_equal(p->pipelines[1].schedule, HSP_SCHED_1F1B);
+    assert_int_equal(p->pipelines[0].stages[0].shares[0], 2);
+    assert_int_equal(p->pipelines[1].stages[0].shares[0], 1);
     assert_int_equal(p->memory_bytes[3], 4);
     assert_string_equal(p->why, "fast: because");
     assert_false(p->states_bucket);
@@ -113,9 +113,9 @@ static void test_example(void **state)
     struct hsp_plan *p = must_parse(text, 16);
     struct hsp_err err = {0};
     assert_ok(hsp_plan_check(p, g, 16, &err), &err);
-    assert_int_equal(p->streams[0].sequences, 10);
-    assert_int_equal(p->streams[0].schedule, HSP_SCHED_INTERLEAVED);
-    assert_int_equal(p->streams[1].schedule, HSP_SCHED_ZERO_BUBBLE);
+    assert_int_equal(p->pipelines[0].sequences, 10);
+    assert_int_equal(p->pipelines[0].schedule, HSP_SCHED_INTERLEAVED);
+    assert_int_equal(p->pipelines[1].schedule, HSP_SCHED_ZERO_BUBBLE);
     hsp_graph_free(g);
     free(text);
 }
@@ -132,12 +132,12 @@ static void test_schedules(void **state)
     static const uint32_t first[2][3] = {{0, 1, 4}, {0, 3, 5}}, unit[2][6] = {{0, 2, 5}, {1, 4, 6}},
                           end[2][3] = {{1, 4, 6}, {2, 5, 7}};
     struct hsp_plan *p = must_parse(text, 16);
-    const struct hsp_stream *s = &p->streams[0];
+    const struct hsp_pipeline *s = &p->pipelines[0];
     struct hsp_buf a, b;
     assert_int_equal(s->schedule, HSP_SCHED_INTERLEAVED);
     assert_int_equal(s->stages[0].layers, 3);
-    assert_int_equal(p->streams[1].schedule, HSP_SCHED_ZERO_BUBBLE);
-    assert_int_equal(hsp_stream_chunks(&p->streams[1]), 1);
+    assert_int_equal(p->pipelines[1].schedule, HSP_SCHED_ZERO_BUBBLE);
+    assert_int_equal(hsp_pipeline_chunks(&p->pipelines[1]), 1);
     for (uint32_t i = 0; i < 2; i++) {
         for (uint32_t c = 0; c < 3; c++) {
             uint32_t from, to;
@@ -177,7 +177,7 @@ static void test_groups(void **state)
              "      - {layers: 1, split: batch, groups: [{ranks: [5]}, {ranks: [6]}]}\n"
              "      - {layers: 2, groups: [{ranks: [7], tensor: [1]}], saved: keep}\n";
     struct hsp_plan *p = must_parse(text, 4);
-    const struct hsp_stage *s = p->streams[0].stages;
+    const struct hsp_stage *s = p->pipelines[0].stages;
     uint32_t first, end;
     assert_int_equal(s[0].n, 5);
     assert_int_equal(hsp_stage_groups(&s[0]), 3);
@@ -192,7 +192,7 @@ static void test_groups(void **state)
     assert_true(hsp_stage_part(&s[1], 1) == 0.5);
     assert_int_equal(hsp_stage_groups(&s[2]), 1);
     assert_true(hsp_stage_part(&s[2], 0) == 1);
-    assert_true(hsp_stream_cuts_batch(&p->streams[0]));
+    assert_true(hsp_pipeline_cuts_batch(&p->pipelines[0]));
     struct hsp_buf b;
     hsp_buf_init(&b, 1 << 16);
     hsp_plan_dump(p, &b);
@@ -212,14 +212,14 @@ static void test_weights(void **state)
     (void)state;
     struct hsp_plan *p = must_parse(full, 8);
     struct hsp_err err = {0};
-    assert_int_equal(p->streams[0].sequences, 5);
-    assert_int_equal(p->streams[1].sequences, 3);
+    assert_int_equal(p->pipelines[0].sequences, 5);
+    assert_int_equal(p->pipelines[1].sequences, 3);
     assert_status(parse(HEAD "ranks: 2\npipelines: [{sequences: 1000, stages: [{layers: 1, ranks: "
                              "[0]}]}, {sequences: 1, stages: [{layers: 1, ranks: [1]}]}]",
                         4, &p, &err),
                   HSP_EPARSE);
     assert_string_equal(strchr(err.msg, ':'),
-                        ":4:67: stream 1 gets no sequence of a global batch of 4");
+                        ":4:67: pipeline 1 gets no sequence of a global batch of 4");
 }
 
 static void test_bad_text(void **state)
@@ -252,7 +252,7 @@ static void test_bad_text(void **state)
               "[0]}]}]",
          "p.yaml:4:57: layers: 1 numbers for 2 chunks"},
         {HEAD "ranks: 1\npipelines: [{sequences: 1, stages: [{layers: [1], ranks: [0]}]}]",
-         "p.yaml:4:46: layers: a list, of a stream without chunks"},
+         "p.yaml:4:46: layers: a list, of a pipeline without chunks"},
         {HEAD "ranks: 1\npipelines: [{sequences: 1, chunks: 33, stages: []}]",
          "p.yaml:4:36: chunks: 33 is outside 1 to 32"},
         {HEAD "ranks: 1\npipelines: [{stages: [{layers: 1, ranks: [0], groups: [{ranks: [0]}]}], "
@@ -296,43 +296,44 @@ static void test_rules(void **state)
         {HEAD "ranks: 2\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]",
          "rank 1 is in no stage"},
         {HEAD "ranks: 1\npipelines: [{sequences: 4, stages: [{layers: 3, ranks: [0]}]}]",
-         "stream 0 has 3 layers, the model has 2"},
+         "pipeline 0 has 3 layers, the model has 2"},
         {HEAD "ranks: 2\npipelines: [{sequences: 4, stages: [{layers: 1, ranks: [0]}, {layers: 1, "
               "ranks: [0]}]}]",
-         "rank 0 is used twice (stream 0 stage 1)"},
+         "rank 0 is used twice (pipeline 0 stage 1)"},
         {HEAD "ranks: 1\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [3]}]}]",
-         "stream 0 stage 0 names rank 3 of a plan of 1 ranks"},
+         "pipeline 0 stage 0 names rank 3 of a plan of 1 ranks"},
         {HEAD
          "ranks: 2\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [0, 1], tensor: [0, "
          "0]}]}]",
-         "stream 0 stage 0: all shares are 0"},
+         "pipeline 0 stage 0: all shares are 0"},
         {HEAD
          "ranks: 2\npipelines: [{sequences: 4, stages: [{layers: 2, split: sequence, shares: [0, "
          "0], groups: [{ranks: [0]}, {ranks: [1]}]}]}]",
-         "stream 0 stage 0: all shares of groups are 0"},
+         "pipeline 0 stage 0: all shares of groups are 0"},
         {HEAD "ranks: 3\npipelines: [{sequences: 4, stages: [{layers: 2, split: sequence, groups: "
               "[{ranks: [0]}, {ranks: [1, 2], tensor: [0, 0]}]}]}]",
-         "stream 0 stage 0: all shares are 0"},
+         "pipeline 0 stage 0: all shares are 0"},
         {HEAD "ranks: 2\npipelines: [{sequences: 4, micro_batches: 3, stages: [{layers: 2, split: "
               "batch, groups: [{ranks: [0]}, {ranks: [1]}]}]}]",
-         "stream 0: split: batch needs micro-batches of one size, 4 sequences are not a multiple "
+         "pipeline 0: split: batch needs micro-batches of one size, 4 sequences are not a multiple "
          "of "
          "3"},
         {HEAD "ranks: 1\npipelines: [{sequences: 4, micro_batches: 5, stages: [{layers: 2, ranks: "
               "[0]}]}]",
-         "stream 0 has 5 micro-batches for 4 sequences (at most 4096)"},
+         "pipeline 0 has 5 micro-batches for 4 sequences (at most 4096)"},
         {HEAD "ranks: 3\npipelines: [{sequences: 4, stages: [{layers: 1, ranks: [0]}, {layers: 0, "
               "ranks: [1]}, {layers: 1, ranks: [2]}]}]",
-         "stream 0 stage 1 has no layers: only the first and the last stage have work without"},
+         "pipeline 0 stage 1 has no layers: only the first and the last stage have work without"},
         {HEAD "ranks: 1\npipelines: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}]\n"
               "parameters: [{name: nothing, home: 0}]",
          "no parameter is named like nothing"},
         {HEAD "ranks: 1\npipelines: [{sequences: 4, chunks: 2, stages: [{layers: [1, 1], ranks: "
               "[0]}]}]",
-         "stream 0 has 2 chunks: 1, or up to 32 with schedule interleaved"},
+         "pipeline 0 has 2 chunks: 1, or up to 32 with schedule interleaved"},
         {HEAD "ranks: 2\npipelines: [{sequences: 4, schedule: interleaved, chunks: 2, stages: "
               "[{layers: [1, 0], ranks: [0]}, {layers: [1, 0], ranks: [1]}]}]",
-         "stream 0 stage 0 has no layers in chunk 1: only the first and the last chunk of all have "
+         "pipeline 0 stage 0 has no layers in chunk 1: only the first and the last chunk of all "
+         "have "
          "work without"},
     };
     struct hsp_graph *g = make_graph(2);
@@ -364,7 +365,7 @@ static void test_patterns(void **state)
 
 /* ---- homes ---- */
 
-static const char two_streams[] =
+static const char two_pipelines[] =
     HEAD "ranks: 4\nzero: %d\npipelines:\n"
          "  - {sequences: 2, stages: [{layers: 4, ranks: [0, 1], tensor: [2, 1]}]}\n"
          "  - {sequences: 2, stages: [{layers: 2, ranks: [2]}, {layers: 2, ranks: [3]}]}\n";
@@ -406,13 +407,13 @@ static void test_homes(void **state)
     (void)state;
     struct hsp_graph *g = make_graph(4);
     char text[1024];
-    snprintf(text, sizeof text, two_streams, 0);
+    snprintf(text, sizeof text, two_pipelines, 0);
     struct hsp_plan *p = must_parse(text, 4);
     expect_home(g, p, "h.0.attn.q.weight", "0:0-8,0-12 1:8-12,0-12 2:0-12,0-12");
     expect_home(g, p, "h.3.attn.proj.weight", "0:0-12,0-8 1:0-12,8-12 3:0-12,0-12");
     expect_home(g, p, "wte.weight", "0:0-16,0-12 1:0-16,0-12 2:0-16,0-12 3:0-16,0-12");
     expect_home(g, p, "h.0.ln_1.bias", "0:0-12 1:0-12 2:0-12");
-    snprintf(text, sizeof text, two_streams, 1);
+    snprintf(text, sizeof text, two_pipelines, 1);
     p = must_parse(text, 4);
     expect_home(g, p, "h.0.attn.q.weight", "0:0-4,0-12 1:8-12,0-12 2:4-8,0-12");
     expect_home(g, p, "h.3.attn.proj.weight", "0:0-12,0-4 1:0-12,8-12 3:0-12,4-8");
@@ -443,7 +444,7 @@ static void test_interleaved_homes(void **state)
     (void)state;
     struct hsp_graph *g = make_graph(4);
     char text[1024];
-    (void)snprintf(text, sizeof text, two_streams, 1);
+    (void)snprintf(text, sizeof text, two_pipelines, 1);
     struct hsp_plan *p = must_parse(text, 4);
     p->zero_pattern = HSP_ZERO_INTERLEAVED;
     expect_home(g, p, "h.0.attn.q.weight", "0:0-5,0-12 1:8-11,0-12 2:5-8,0-12 2:11-12,0-12");
@@ -534,9 +535,9 @@ static void test_pools(void **state)
     struct hsp_err err = {0};
     assert_int_equal(p->n_shorter, 1);
     assert_int_equal(p->max_length, 64);
-    assert_int_equal(p->streams[0].micro_batches, 4);
+    assert_int_equal(p->pipelines[0].micro_batches, 4);
     assert_int_equal(p->shorter[0]->max_length, 16);
-    assert_int_equal(p->shorter[0]->n_streams, 2);
+    assert_int_equal(p->shorter[0]->n_pipelines, 2);
     assert_ptr_equal(hsp_pool_plan(p, 1), p);
     hsp_buf_init(&a, 1 << 20);
     hsp_buf_init(&b, 1 << 20);
@@ -565,8 +566,8 @@ static void test_pools(void **state)
     }
 }
 
-/* Plans of older releases say streams and stream, where newer ones say pipelines and pipeline: both
- * are read, the newer names are written, and a plan with both is refused. */
+/* Plans of older releases say pipelines and pipeline, where newer ones say pipelines and pipeline:
+ * both are read, the newer names are written, and a plan with both is refused. */
 static void older_names_of_keys_are_read(void **state)
 {
     (void)state;

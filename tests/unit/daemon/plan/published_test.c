@@ -105,22 +105,22 @@ static int teardown(void **state)
  * sequence each. */
 static void cut_sequences(struct hsp_plan *p)
 {
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        for (uint32_t k = 0; k < p->streams[i].n_stages; k++) {
-            p->streams[i].stages[k].sequence_parallel = p->streams[i].stages[k].n > 1;
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        for (uint32_t k = 0; k < p->pipelines[i].n_stages; k++) {
+            p->pipelines[i].stages[k].sequence_parallel = p->pipelines[i].stages[k].n > 1;
         }
     }
 }
 
 /* ---- the strategies ---- */
 
-/* "32: 15x4 15x4 | ..": micro-batches, then layers x devices of each stage, of each stream. */
+/* "32: 15x4 15x4 | ..": micro-batches, then layers x devices of each stage, of each pipeline. */
 static void assert_shape(const struct hsp_plan *p, const char *want)
 {
     struct hsp_buf b;
     hsp_buf_init(&b, 4096);
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        const struct hsp_stream *of = &p->streams[i];
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        const struct hsp_pipeline *of = &p->pipelines[i];
         hsp_buf_printf(&b, "%s%u:", i > 0 ? " | " : "", of->micro_batches);
         for (uint32_t k = 0; k < of->n_stages; k++) {
             hsp_buf_printf(&b, " %ux%u", of->stages[k].layers, of->stages[k].n);
@@ -395,7 +395,7 @@ static void stages_of_c2_hand_over_as_in_the_paper(void **state)
             continue;
         }
         uint32_t later = r->from > r->stage ? r->from : r->stage;
-        bool bsr = r->stream == 1 && later >= 3;
+        bool bsr = r->pipeline == 1 && later >= 3;
         assert_string_equal(r->method, bsr ? "bsr" : "send_recv");
         n_between++;
         n_bsr += bsr ? 1 : 0;

@@ -41,16 +41,16 @@ static void test_plans(void **state)
     const struct hsp_cluster_desc c = {
         .n = 3, .dev = dev, .same_node = {1, 1e-3}, .cross = {100, 1 / 125.0}};
     struct hsp_stage stage[2] = {{.n = 1}, {.n = 1}};
-    struct hsp_stream stream[2] = {{.n_stages = 1, .stages = &stage[0]},
-                                   {.n_stages = 1, .stages = &stage[1]}};
-    struct hsp_plan p = {.n_ranks = 2, .n_streams = 2, .streams = stream};
+    struct hsp_pipeline pipeline[2] = {{.n_stages = 1, .stages = &stage[0]},
+                                       {.n_stages = 1, .stages = &stage[1]}};
+    struct hsp_plan p = {.n_ranks = 2, .n_pipelines = 2, .pipelines = pipeline};
     assert_int_equal(hsp_bucket_of_plan(&p, &c, (const uint32_t[]){0, 1}), 1u << 20);
     assert_int_equal(hsp_bucket_of_plan(&p, &c, (const uint32_t[]){1, 2}), 1u << 16);
     p.states_bucket = true; /* states: none */
     assert_int_equal(hsp_bucket_of_plan(&p, &c, (const uint32_t[]){0, 1}), 0);
     p.states_bucket = false; /* a pipeline: nobody shares a parameter */
-    p.n_streams = 1;
-    stream[0].n_stages = 2;
+    p.n_pipelines = 1;
+    pipeline[0].n_stages = 2;
     assert_int_equal(hsp_bucket_of_plan(&p, &c, (const uint32_t[]){0, 1}), 0);
 }
 

@@ -117,9 +117,9 @@ static void shares(struct scene *s, uint32_t ret[2])
     struct hsp_err err = {0};
     struct hsp_planned p;
     assert_ok(hsp_plan_make(s->g, &s->t, &s->c, NULL, s->arena, &p, &err), &err);
-    assert_int_equal(p.plan->n_streams, 2);
+    assert_int_equal(p.plan->n_pipelines, 2);
     for (uint32_t i = 0; i < 2; i++) {
-        ret[p.device[p.plan->streams[i].stages[0].ranks[0]]] = p.plan->streams[i].sequences;
+        ret[p.device[p.plan->pipelines[i].stages[0].ranks[0]]] = p.plan->pipelines[i].sequences;
     }
 }
 

@@ -134,7 +134,7 @@ static void long_sequences_are_cut(void **state)
         struct hsp_err err = {0};
         scene_make(&s, mem << 20);
         bool planned = hsp_plan_make(s.g, &s.t, &s.c, NULL, s.arena, &p, &err) == HSP_OK;
-        const struct hsp_stage *g = planned ? &p.plan->streams[0].stages[0] : NULL;
+        const struct hsp_stage *g = planned ? &p.plan->pipelines[0].stages[0] : NULL;
         if (planned && g->split == HSP_SPLIT_SEQUENCE) {
             cut++;
             assert_int_equal(g->n_groups, g->n);
@@ -144,7 +144,8 @@ static void long_sequences_are_cut(void **state)
                               s.dev[p.device[g->ranks[i - 1]]].gemm_flops[0];
                 assert_true((g->group_shares[i] < g->group_shares[i - 1]) == slower);
             }
-            assert_int_equal(hsp_pool_plan(p.plan, 0)->streams[0].stages[0].split, HSP_SPLIT_NONE);
+            assert_int_equal(hsp_pool_plan(p.plan, 0)->pipelines[0].stages[0].split,
+                             HSP_SPLIT_NONE);
             check_pool(&s, &p);
         }
         scene_free(&s);

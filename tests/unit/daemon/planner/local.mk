@@ -14,7 +14,7 @@ planner_tests = \
   tests/unit/daemon/planner/published_clusters_test \
   tests/unit/daemon/planner/shares_test \
   tests/unit/daemon/planner/state_room_test \
-  tests/unit/daemon/planner/supers_test \
+  tests/unit/daemon/planner/tp_groups_test \
   tests/unit/daemon/planner/timing_test \
   tests/unit/daemon/planner/work_test
 test_links += $(planner_tests)
@@ -37,7 +37,7 @@ tests_unit_daemon_planner_planner_tests_SOURCES = \
   tests/unit/daemon/planner/published_clusters_test.c \
   tests/unit/daemon/planner/shares_test.c \
   tests/unit/daemon/planner/state_room_test.c \
-  tests/unit/daemon/planner/supers_test.c \
+  tests/unit/daemon/planner/tp_groups_test.c \
   tests/unit/daemon/planner/timing_test.c \
   tests/unit/daemon/planner/work_test.c \
   $(PLAN_CASES)

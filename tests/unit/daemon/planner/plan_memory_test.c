@@ -138,7 +138,7 @@ static const struct example examples[] = {
      "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipelines: [{sequences: 64, micro_batches: 4, "
      "stages: [{layers: 6, split: sequence, shares: [3, 1], groups: [{ranks: [0, 1], tensor: [1, "
      "1]}, {ranks: [2]}]}]}]}"},
-    {"cut sequences in two streams, ZeRO-1", "gpt", false, 64,
+    {"cut sequences in two pipelines, ZeRO-1", "gpt", false, 64,
      "{apiVersion: hspmd/v1, kind: plan, ranks: 4, zero: 1, pipelines: [{sequences: 32, "
      "micro_batches: 4, stages: [{layers: 6, split: sequence, groups: [{ranks: [0]}, {ranks: "
      "[1]}]}]}, {sequences: 32, micro_batches: 4, stages: [{layers: 6, split: sequence, groups: "
@@ -315,9 +315,9 @@ static void random_plans_need_about_what_is_predicted(void **state)
         assert_ok(hsp_annotations_pick(1, &text, g, 16, 64, arena, &plan, &index, &err), &err);
         assert_ok(hsp_plan_adopt(g, &t, &c, NULL, plan, arena, &p, &err), &err);
         assert_ok(hsp_compile(g, plan, &t, arena, &f, &err), &err);
-        for (uint32_t s = 0; s < plan->n_streams; s++) {
-            for (uint32_t i = 0; i < plan->streams[s].n_stages; i++) {
-                compare_stage(k, &p, &f, &plan->streams[s].stages[i]);
+        for (uint32_t s = 0; s < plan->n_pipelines; s++) {
+            for (uint32_t i = 0; i < plan->pipelines[s].n_stages; i++) {
+                compare_stage(k, &p, &f, &plan->pipelines[s].stages[i]);
             }
         }
         hsp_buf_fini(&b);
@@ -516,7 +516,7 @@ static void little_memory_means_recomputation(void **state)
         if (hsp_plan_make(g, &t, &c, NULL, arena, &p, &err) != HSP_OK) {
             phase = 2;
         } else {
-            bool again = p.plan->streams[0].stages[0].saved == HSP_SAVED_RECOMPUTE;
+            bool again = p.plan->pipelines[0].stages[0].saved == HSP_SAVED_RECOMPUTE;
             assert_true(again || phase == 0);
             phase = again ? 1 : 0;
             seen[phase]++;
@@ -572,7 +572,7 @@ static void planned_plans_are_plan_files(void **state)
         struct hsp_plan_text text = {"again", hsp_buf_cstr(&b), b.len};
         assert_ok(hsp_annotations_pick(1, &text, g, 20, 5, arena, &again, &index, &err), &err);
         assert_int_equal(again->n_ranks, p.plan->n_ranks);
-        assert_int_equal(again->streams[0].sequences, p.plan->streams[0].sequences);
+        assert_int_equal(again->pipelines[0].sequences, p.plan->pipelines[0].sequences);
         assert_status(
             hsp_annotations_pick(1, &text, g, 20, p.plan->n_ranks - 1, arena, &again, &index, &err),
             HSP_ENOENT);

@@ -65,8 +65,8 @@ static void scene_free(struct scene *s)
 static void check_plan(const struct scene *s, const struct hsp_planned *p)
 {
     uint32_t sequences = 0, used[16] = {0}, ranks[16] = {0};
-    for (uint32_t i = 0; i < p->plan->n_streams; i++) {
-        const struct hsp_stream *t = &p->plan->streams[i];
+    for (uint32_t i = 0; i < p->plan->n_pipelines; i++) {
+        const struct hsp_pipeline *t = &p->plan->pipelines[i];
         uint32_t layers = 0;
         sequences += t->sequences;
         assert_true(t->micro_batches >= 1 && t->micro_batches <= t->sequences);
@@ -108,10 +108,11 @@ static void unequal_cores_get_unequal_shares(void **state)
     uint32_t of_device[4] = {0};
     scene_make(&s, 4, speed, 1, 3, 44);
     make(&s, NULL, &p);
-    assert_int_equal(p.plan->n_streams, 4);
+    assert_int_equal(p.plan->n_pipelines, 4);
     assert_int_equal(p.plan->zero, 0);
     for (uint32_t i = 0; i < 4; i++) {
-        of_device[p.device[p.plan->streams[i].stages[0].ranks[0]]] = p.plan->streams[i].sequences;
+        of_device[p.device[p.plan->pipelines[i].stages[0].ranks[0]]] =
+            p.plan->pipelines[i].sequences;
     }
     assert_in_range(of_device[0], 16, 17);
     assert_in_range(of_device[1], 3, 4);
@@ -144,7 +145,7 @@ static double brute(struct scene *s, uint32_t mask, uint32_t *share, uint32_t at
     struct hsp_err err = {0};
     struct hsp_work w;
     struct hsp_cost cost;
-    struct hsp_stream streams[4];
+    struct hsp_pipeline pipelines[4];
     struct hsp_stage stages[4];
     uint32_t ranks[4], device[4], m = 0;
     int64_t one = 1;
@@ -154,15 +155,15 @@ static double brute(struct scene *s, uint32_t mask, uint32_t *share, uint32_t at
             device[m] = d;
             stages[m] = (struct hsp_stage){
                 .layers = s->g->n_layers - 2, .n = 1, .ranks = &ranks[m], .shares = &one};
-            streams[m] =
-                (struct hsp_stream){.sequences = share[d],
-                                    .micro_batches = (share[d] + HSP_MICRO_CAP - 1) / HSP_MICRO_CAP,
-                                    .n_stages = 1,
-                                    .stages = &stages[m]};
+            pipelines[m] = (struct hsp_pipeline){.sequences = share[d],
+                                                 .micro_batches =
+                                                     (share[d] + HSP_MICRO_CAP - 1) / HSP_MICRO_CAP,
+                                                 .n_stages = 1,
+                                                 .stages = &stages[m]};
             m++;
         }
     }
-    struct hsp_plan p = {.n_ranks = m, .n_streams = m, .streams = streams};
+    struct hsp_plan p = {.n_ranks = m, .n_pipelines = m, .pipelines = pipelines};
     assert_ok(hsp_work_make(s->g, s->arena, &w, &err), &err);
     struct hsp_price_in in = {.work = &w, .cluster = &s->c, .train = &s->t, .copies = 1};
     assert_ok(hsp_price(&in, &p, device, s->arena, &cost, &err), &err);
@@ -261,8 +262,9 @@ static void stages_pay_the_link_between_them(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         stages[i] = (struct hsp_stage){.layers = 1, .n = 1, .ranks = &ranks[i], .shares = &one};
     }
-    struct hsp_stream line = {.sequences = 8, .micro_batches = 4, .n_stages = 3, .stages = stages};
-    struct hsp_plan pipe = {.n_ranks = 3, .n_streams = 1, .streams = &line};
+    struct hsp_pipeline line = {
+        .sequences = 8, .micro_batches = 4, .n_stages = 3, .stages = stages};
+    struct hsp_plan pipe = {.n_ranks = 3, .n_pipelines = 1, .pipelines = &line};
     struct hsp_price_in in = {.work = &w, .cluster = &s.c, .train = &s.t, .copies = 1};
     double bytes = 2 * 8 * w.layer[1].leaving;
     s.dev[0].uplink = (struct hsp_link_cost){2, 1e-9};
@@ -294,9 +296,9 @@ static void single_devices_are_no_tensor_group(void **state)
     s.c.cross = (struct hsp_link_cost){200, 4e-3};
     make(&s, &(struct hsp_plan_options){.copies = 2}, &p);
     bool grouped = false;
-    for (uint32_t i = 0; i < p.plan->n_streams; i++) {
-        for (uint32_t g = 0; g < p.plan->streams[i].n_stages; g++) {
-            grouped = grouped || p.plan->streams[i].stages[g].n > 1;
+    for (uint32_t i = 0; i < p.plan->n_pipelines; i++) {
+        for (uint32_t g = 0; g < p.plan->pipelines[i].n_stages; g++) {
+            grouped = grouped || p.plan->pipelines[i].stages[g].n > 1;
         }
     }
     assert_int_equal(strstr(p.plan->why, "tensor groups") != NULL, grouped);
@@ -333,7 +335,7 @@ static void a_model_too_large_becomes_an_uneven_pipeline(void **state)
     for (uint32_t r = 0; r < p.plan->n_ranks; r++) {
         of_device[p.device[r]] = p.cost.rank[r].n_blocks;
     }
-    assert_true(p.plan->streams[0].n_stages >= 2);
+    assert_true(p.plan->pipelines[0].n_stages >= 2);
     assert_true(of_device[0] >= of_device[1] && of_device[1] >= of_device[2]);
     scene_free(&s);
 }
@@ -351,8 +353,8 @@ static void small_devices_form_a_pipeline_beside_large_ones(void **state)
     s.c.cross.us_per_byte = 1e-5;
     make(&s, &(struct hsp_plan_options){.no_zero = true}, &p);
     uint32_t depth[3] = {0};
-    for (uint32_t i = 0; i < p.plan->n_streams; i++) {
-        depth[p.plan->streams[i].n_stages]++;
+    for (uint32_t i = 0; i < p.plan->n_pipelines; i++) {
+        depth[p.plan->pipelines[i].n_stages]++;
     }
     assert_int_equal(p.plan->n_ranks, 5);
     assert_int_equal(depth[1], 3);
@@ -460,18 +462,18 @@ static void a_price_is_the_sum_of_its_parts(void **state)
     assert_ok(hsp_work_make(s.g, s.arena, &w, &err), &err);
     struct hsp_stage stages[2] = {{.layers = 2, .n = 1, .ranks = &ranks[0], .shares = &one},
                                   {.layers = 2, .n = 1, .ranks = &ranks[1], .shares = &one}};
-    struct hsp_stream streams[2] = {
+    struct hsp_pipeline pipelines[2] = {
         {.sequences = 4, .micro_batches = 1, .n_stages = 1, .stages = &stages[0]},
         {.sequences = 4, .micro_batches = 1, .n_stages = 1, .stages = &stages[1]}};
     struct hsp_plan plan = {
-        .n_ranks = 2, .states_bucket = true, .n_streams = 2, .streams = streams};
+        .n_ranks = 2, .states_bucket = true, .n_pipelines = 2, .pipelines = pipelines};
     struct hsp_price_in in = {.work = &w, .cluster = &s.c, .train = &s.t, .copies = 1};
     assert_ok(hsp_price(&in, &plan, device, s.arena, &c, &err), &err);
     assert_near(c.rank[1].compute_us / c.rank[0].compute_us, 2, 1e-9);
     assert_near(c.rank[1].update_us / c.rank[0].update_us, 2, 1e-9);
     assert_true(c.rank[0].update_us > 0 && c.sync_us > 0 && c.vote_us > 0);
-    assert_near(c.stream_us, c.rank[1].compute_us + c.rank[1].update_us, 1e-6);
-    assert_near(c.step_us, c.stream_us + c.sync_us + c.vote_us, 1e-6);
+    assert_near(c.pipeline_us, c.rank[1].compute_us + c.rank[1].update_us, 1e-6);
+    assert_near(c.step_us, c.pipeline_us + c.sync_us + c.vote_us, 1e-6);
     /* bytes of all gradients, there and back, and two messages each */
     double bytes = 0;
     for (uint32_t p = 0; p < w.n_params; p++) {
@@ -490,12 +492,13 @@ static void a_price_is_the_sum_of_its_parts(void **state)
     /* a pipeline: fill with both stages, then the slowest */
     struct hsp_stage halves[2] = {{.layers = 1, .n = 1, .ranks = &ranks[0], .shares = &one},
                                   {.layers = 1, .n = 1, .ranks = &ranks[1], .shares = &one}};
-    struct hsp_stream line = {.sequences = 8, .micro_batches = 4, .n_stages = 2, .stages = halves};
-    struct hsp_plan pipe = {.n_ranks = 2, .n_streams = 1, .streams = &line};
+    struct hsp_pipeline line = {
+        .sequences = 8, .micro_batches = 4, .n_stages = 2, .stages = halves};
+    struct hsp_plan pipe = {.n_ranks = 2, .n_pipelines = 1, .pipelines = &line};
     assert_ok(hsp_price(&in, &pipe, device, s.arena, &c, &err), &err);
     double fast = c.rank[0].compute_us, slow = c.rank[1].compute_us, hop = c.rank[0].transfer_us;
     double us = (fast + slow + hop) / 4 + 3 * slow / 4;
-    assert_near(c.stream_us, us + c.rank[1].update_us, 1e-6);
+    assert_near(c.pipeline_us, us + c.rank[1].update_us, 1e-6);
     scene_free(&s);
 }
 
@@ -531,9 +534,9 @@ static void many_groups_are_priced_at_once(void **state)
                               .group_shares = one};
     struct hsp_stage stages[2] = {stage, stage};
     stages[1].ranks += GROUPS;
-    struct hsp_stream line = {
+    struct hsp_pipeline line = {
         .sequences = GROUPS, .micro_batches = 1, .n_stages = 2, .stages = stages};
-    struct hsp_plan plan = {.n_ranks = N, .n_streams = 1, .streams = &line};
+    struct hsp_plan plan = {.n_ranks = N, .n_pipelines = 1, .pipelines = &line};
     struct hsp_price_in in = {.work = &w, .cluster = &s.c, .train = &s.t, .copies = 1};
     clock_t begin = clock();
     assert_ok(hsp_price(&in, &plan, device, s.arena, &c, &err), &err);
@@ -553,9 +556,9 @@ static void given_plans_are_priced_and_refused(void **state)
     int64_t shares[2] = {2, 2};
     scene_make(&s, 2, speed, 2, 2, 8);
     struct hsp_stage stage = {.layers = 2, .n = 2, .ranks = ranks, .shares = shares};
-    struct hsp_stream stream = {
+    struct hsp_pipeline pipeline = {
         .sequences = 8, .micro_batches = 2, .n_stages = 1, .stages = &stage};
-    struct hsp_plan plan = {.n_ranks = 2, .n_streams = 1, .streams = &stream};
+    struct hsp_plan plan = {.n_ranks = 2, .n_pipelines = 1, .pipelines = &pipeline};
     assert_ok(hsp_plan_adopt(s.g, &s.t, &s.c, NULL, &plan, s.arena, &p, &err), &err);
     check_plan(&s, &p);
     double equal = p.cost.step_us;
@@ -580,8 +583,9 @@ static double state_of_pipeline(struct scene *s, uint32_t copies)
     int64_t one = 1;
     struct hsp_stage halves[2] = {{.layers = 1, .n = 1, .ranks = &ranks[0], .shares = &one},
                                   {.layers = 1, .n = 1, .ranks = &ranks[1], .shares = &one}};
-    struct hsp_stream line = {.sequences = 8, .micro_batches = 4, .n_stages = 2, .stages = halves};
-    struct hsp_plan pipe = {.n_ranks = 2, .n_streams = 1, .streams = &line};
+    struct hsp_pipeline line = {
+        .sequences = 8, .micro_batches = 4, .n_stages = 2, .stages = halves};
+    struct hsp_plan pipe = {.n_ranks = 2, .n_pipelines = 1, .pipelines = &line};
     struct hsp_plan_options o = {.copies = copies};
     assert_ok(hsp_plan_adopt(s->g, &s->t, &s->c, &o, &pipe, s->arena, &p, &err), &err);
     assert_true(copies < 2 || p.cost.copy_us > 0);
@@ -616,8 +620,9 @@ static void copies_of_due_versions_are_priced(void **state)
     int64_t one = 1;
     struct hsp_stage halves[2] = {{.layers = 1, .n = 1, .ranks = &ranks[0], .shares = &one},
                                   {.layers = 1, .n = 1, .ranks = &ranks[1], .shares = &one}};
-    struct hsp_stream line = {.sequences = 8, .micro_batches = 4, .n_stages = 2, .stages = halves};
-    struct hsp_plan pipe = {.n_ranks = 2, .n_streams = 1, .streams = &line};
+    struct hsp_pipeline line = {
+        .sequences = 8, .micro_batches = 4, .n_stages = 2, .stages = halves};
+    struct hsp_plan pipe = {.n_ranks = 2, .n_pipelines = 1, .pipelines = &line};
     struct hsp_work work;
     struct hsp_err err = {0};
     struct hsp_cost each, c;
@@ -681,7 +686,7 @@ static void a_plan_on_one_node_needs_no_room_for_copies(void **state)
         make(&s, &(struct hsp_plan_options){.copies = 2, .no_zero = true, .micro_cap = 1}, &p);
         assert_int_equal(p.plan->n_ranks, n);
         assert_true(strstr(p.plan->why, "recomputed") == NULL);
-        assert_int_equal(p.plan->streams[0].n_stages, n);
+        assert_int_equal(p.plan->pipelines[0].n_stages, n);
         for (uint32_t r = 0; r < n; r++) {
             assert_int_equal(s.dev[p.device[r]].node, 0);
         }
@@ -695,9 +700,9 @@ static uint32_t groups_within(const struct scene *s, const struct hsp_planned *p
 {
     uint32_t n = 0;
     *ret_within = true;
-    for (uint32_t i = 0; i < p->plan->n_streams; i++) {
-        for (uint32_t g = 0; g < p->plan->streams[i].n_stages; g++) {
-            const struct hsp_stage *t = &p->plan->streams[i].stages[g];
+    for (uint32_t i = 0; i < p->plan->n_pipelines; i++) {
+        for (uint32_t g = 0; g < p->plan->pipelines[i].n_stages; g++) {
+            const struct hsp_stage *t = &p->plan->pipelines[i].stages[g];
             n += t->n > 1;
             for (uint32_t k = 1; k < t->n; k++) {
                 uint32_t a = s->dev[p->device[t->ranks[0]]].domain;

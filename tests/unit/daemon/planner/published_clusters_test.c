@@ -145,9 +145,9 @@ static bool any_form_fits(struct published *s, const char *text, const char *nam
         const struct hsp_plan_options o = {.copies = 2};
         assert_ok(hsp_plan_parse(text, strlen(text), name, 64, s->arena, &p, &err), &err);
         p->zero = form % 2 == 0 ? HSP_ZERO_NONE : HSP_ZERO_STATE;
-        for (uint32_t i = 0; i < p->n_streams; i++) {
-            for (uint32_t k = 0; k < p->streams[i].n_stages; k++) {
-                p->streams[i].stages[k].saved = form < 2 ? HSP_SAVED_KEEP : HSP_SAVED_RECOMPUTE;
+        for (uint32_t i = 0; i < p->n_pipelines; i++) {
+            for (uint32_t k = 0; k < p->pipelines[i].n_stages; k++) {
+                p->pipelines[i].stages[k].saved = form < 2 ? HSP_SAVED_KEEP : HSP_SAVED_RECOMPUTE;
             }
         }
         enum hsp_status st = hsp_plan_adopt(s->g, &TRAIN, &s->c, &o, p, s->arena, &out, &err);

@@ -135,7 +135,7 @@ static void too_much_and_too_little_are_refused(void **state)
     uint32_t got[2];
     double us = 0;
     assert_status(hsp_shares_minmax(2, d, 9, got, &us, &err), HSP_EINFEASIBLE);
-    assert_err(&err, HSP_EINFEASIBLE, "9 sequences over 2 streams that take 4 to 8");
+    assert_err(&err, HSP_EINFEASIBLE, "9 sequences over 2 pipelines that take 4 to 8");
     assert_status(hsp_shares_minmax(2, d, 3, got, &us, &err), HSP_EINFEASIBLE);
 }
 

@@ -67,7 +67,7 @@ static void scene_free(struct scene *s)
     s->arena = hsp_arena_free(s->arena);
 }
 
-/* ---- everything that can be done with single devices in one stream, or with one stream each
+/* ---- everything that can be done with single devices in one pipeline, or with one pipeline each
  *  ---- */
 
 struct brute {
@@ -76,9 +76,9 @@ struct brute {
     uint32_t device[DEVICES], n;
 };
 
-static void price(struct brute *b, struct hsp_stream *streams, uint32_t n_streams)
+static void price(struct brute *b, struct hsp_pipeline *pipelines, uint32_t n_pipelines)
 {
-    struct hsp_plan p = {.n_ranks = b->n, .n_streams = n_streams, .streams = streams};
+    struct hsp_plan p = {.n_ranks = b->n, .n_pipelines = n_pipelines, .pipelines = pipelines};
     struct hsp_arena_position mark = hsp_arena_mark(b->s->arena);
     struct hsp_price_in in = {
         .work = &b->s->w, .cluster = &b->s->c, .train = &b->s->t, .copies = 1};
@@ -110,31 +110,32 @@ static void cut_blocks(struct brute *b, struct hsp_stage *stage, uint32_t at, ui
     stage[at].layers = left;
     for (uint32_t size = 1; size <= HSP_MICRO_CAP; size *= 2) {
         uint32_t batch = b->s->t.data.global_batch;
-        struct hsp_stream one = {.sequences = batch,
-                                 .micro_batches = (batch + size - 1) / size,
-                                 .n_stages = b->n,
-                                 .stages = stage};
+        struct hsp_pipeline one = {.sequences = batch,
+                                   .micro_batches = (batch + size - 1) / size,
+                                   .n_stages = b->n,
+                                   .stages = stage};
         price(b, &one, 1);
     }
 }
 
-/* All ways to share the batch among streams of one device each. */
-static void share_batch(struct brute *b, struct hsp_stage *stage, struct hsp_stream *stream,
+/* All ways to share the batch among pipelines of one device each. */
+static void share_batch(struct brute *b, struct hsp_stage *stage, struct hsp_pipeline *pipeline,
                         uint32_t at, uint32_t left)
 {
     if (at == b->n) {
         if (left == 0) {
-            price(b, stream, b->n);
+            price(b, pipeline, b->n);
         }
         return;
     }
     for (uint32_t k = 1; k <= left; k++) {
         stage[at].layers = BLOCKS;
-        stream[at] = (struct hsp_stream){.sequences = k,
-                                         .micro_batches = (k + HSP_MICRO_CAP - 1) / HSP_MICRO_CAP,
-                                         .n_stages = 1,
-                                         .stages = &stage[at]};
-        share_batch(b, stage, stream, at + 1, left - k);
+        pipeline[at] =
+            (struct hsp_pipeline){.sequences = k,
+                                  .micro_batches = (k + HSP_MICRO_CAP - 1) / HSP_MICRO_CAP,
+                                  .n_stages = 1,
+                                  .stages = &stage[at]};
+        share_batch(b, stage, pipeline, at + 1, left - k);
     }
 }
 
@@ -144,13 +145,13 @@ static void choose(struct brute *b, uint32_t used)
     static int64_t one = 1;
     uint32_t ranks[DEVICES] = {0, 1, 2};
     struct hsp_stage stage[DEVICES];
-    struct hsp_stream stream[DEVICES];
+    struct hsp_pipeline pipeline[DEVICES];
     for (uint32_t i = 0; i < DEVICES; i++) {
         stage[i] = (struct hsp_stage){.n = 1, .ranks = &ranks[i], .shares = &one};
     }
     if (b->n > 0) {
         cut_blocks(b, stage, 0, BLOCKS);
-        share_batch(b, stage, stream, 0, b->s->t.data.global_batch);
+        share_batch(b, stage, pipeline, 0, b->s->t.data.global_batch);
     }
     for (uint32_t d = 0; d < DEVICES; d++) {
         if ((used >> d & 1) == 0) {
@@ -213,12 +214,12 @@ static void devices_of_a_node_share_its_folder(void **state)
     const struct hsp_plan_options o = {.no_zero = true, .copies = 1};
     scene_make(&s, 2, 2, 32);
     assert_ok(hsp_plan_make(s.g, &s.t, &s.c, &o, s.arena, &p, &err), &err);
-    assert_int_equal(p.plan->n_streams, 2); /* with two copies of it */
+    assert_int_equal(p.plan->n_pipelines, 2); /* with two copies of it */
     assert_near((double)p.cost.rank[0].node_folder_bytes, 2 * s.whole, 2);
     s.dev[0].folder_bytes = s.dev[1].folder_bytes = (int64_t)(1.3 * s.whole);
     assert_ok(hsp_plan_make(s.g, &s.t, &s.c, &o, s.arena, &p, &err), &err);
     assert_int_equal(p.plan->n_ranks, 2); /* a pipeline */
-    assert_int_equal(p.plan->n_streams, 1);
+    assert_int_equal(p.plan->n_pipelines, 1);
     assert_true(p.cost.rank[0].node_folder_bytes <= s.dev[0].folder_bytes);
     s.dev[0].folder_bytes = s.dev[1].folder_bytes = (int64_t)(0.9 * s.whole);
     assert_status(hsp_plan_make(s.g, &s.t, &s.c, &o, s.arena, &p, &err), HSP_EINFEASIBLE);
@@ -240,7 +241,7 @@ static void a_node_gets_as_many_blocks_as_its_folder_holds(void **state)
     s.dev[0].folder_bytes = s.dev[1].folder_bytes = (int64_t)(0.8 * s.whole);
     assert_ok(hsp_plan_make(s.g, &s.t, &s.c, &o, s.arena, &p, &err), &err);
     assert_int_equal(p.plan->n_ranks, 3);
-    assert_int_equal(p.plan->streams[0].n_stages, 3);
+    assert_int_equal(p.plan->pipelines[0].n_stages, 3);
     scene_free(&s);
 }
 
@@ -283,12 +284,12 @@ static void the_others_go_on_without_a_full_node(void **state)
     s.dev[1] = hsp_device_default("w2/0", 1, 2);
     s.dev[1].folder_bytes = 1;
     assert_ok(hsp_plan_make(s.g, &s.t, &s.c, &o, s.arena, &p, &err), &err);
-    assert_int_equal(p.plan->n_streams, 2);
+    assert_int_equal(p.plan->n_pipelines, 2);
     assert_true(p.device[0] != 1 && p.device[1] != 1);
     scene_free(&s);
 }
 
-/* What a loss costs, of replicas, of copies, and where keepers are to have a third copy. */
+/* What a loss costs, of replicas, of copies, and where replica holders are to have a third copy. */
 static void replicas_cost_less(void **state)
 {
     (void)state;

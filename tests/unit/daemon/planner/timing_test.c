@@ -1,4 +1,4 @@
-/* Times of a stream's units against the price of its ranks, and schedules against each other. */
+/* Times of a pipeline's passes against the price of its ranks, and schedules against each other. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ struct scene {
     uint32_t rank[STAGES], device[STAGES], chunk[STAGES][2];
     int64_t share;
     struct hsp_stage stage[STAGES];
-    struct hsp_stream s;
+    struct hsp_pipeline s;
     struct hsp_plan p;
 };
 
@@ -49,9 +49,9 @@ static void scene_make(struct scene *x)
             .layers = LAYERS / STAGES, .n = 1, .ranks = &x->rank[i], .shares = &x->share};
     }
     x->c = (struct hsp_cluster_desc){.n = STAGES, .dev = x->dev};
-    x->s = (struct hsp_stream){
+    x->s = (struct hsp_pipeline){
         .sequences = BATCH, .micro_batches = 8, .n_stages = STAGES, .stages = x->stage};
-    x->p = (struct hsp_plan){.n_ranks = STAGES, .n_streams = 1, .streams = &x->s};
+    x->p = (struct hsp_plan){.n_ranks = STAGES, .n_pipelines = 1, .pipelines = &x->s};
 }
 
 static void scene_free(struct scene *x)
@@ -71,12 +71,12 @@ static struct hsp_timeline play(struct scene *x, uint8_t schedule, struct hsp_co
         x->stage[i].chunk_layers = schedule == HSP_SCHED_INTERLEAVED ? x->chunk[i] : NULL;
     }
     assert_ok(hsp_price(&in, &x->p, x->device, x->arena, cost, &err), &err);
-    assert_ok(hsp_stream_timeline(&in, &x->p, 0, x->device, x->arena, &t, &err), &err);
+    assert_ok(hsp_pipeline_timeline(&in, &x->p, 0, x->device, x->arena, &t, &err), &err);
     return t;
 }
 
-/* The work of a stage in its units is the work that its rank is priced for. */
-static void units_add_up_to_the_price(void **state)
+/* The work of a stage in its passes is the work that its rank is priced for. */
+static void passes_add_up_to_the_price(void **state)
 {
     (void)state;
     for (int again = 0; again < 2; again++) {
@@ -88,8 +88,8 @@ static void units_add_up_to_the_price(void **state)
             struct hsp_timeline t = play(&x, k, &cost);
             for (uint32_t i = 0; i < STAGES; i++) {
                 double busy = 0;
-                for (uint32_t j = 0; j < t.n_units; j++) {
-                    const struct hsp_spell *at = &t.at[(size_t)i * t.n_units + j];
+                for (uint32_t j = 0; j < t.n_passes; j++) {
+                    const struct hsp_interval *at = &t.at[(size_t)i * t.n_passes + j];
                     assert_true(at->to_us >= at->from_us);
                     busy += at->to_us - at->from_us;
                 }
@@ -115,7 +115,7 @@ static void schedules_are_priced(void **state)
         idle[k] = t.end_us - cost.rank[1].compute_us;
         first[k] = (double)cost.rank[0].act_bytes;
         last[k] = (double)cost.rank[STAGES - 1].act_bytes;
-        assert_near(cost.stream_us - cost.rank[0].update_us, t.end_us, 0.02 * t.end_us);
+        assert_near(cost.pipeline_us - cost.rank[0].update_us, t.end_us, 0.02 * t.end_us);
     }
     double plain = idle[HSP_SCHED_1F1B];
     assert_near(idle[HSP_SCHED_GPIPE] / plain, 1, 0.1);
@@ -131,7 +131,7 @@ static void schedules_are_priced(void **state)
 HSP_TEST_FILE(timing_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_add_up_to_the_price),
+        cmocka_unit_test(passes_add_up_to_the_price),
         cmocka_unit_test(schedules_are_priced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ struct made {
 static const char EVEN[] =
     "ranks: 2\nzero: 1\npipelines: [{sequences: 4, micro_batches: 2, stages: [{layers: 3, ranks: "
     "[0]}]}, {sequences: 4, micro_batches: 2, stages: [{layers: 3, ranks: [1]}]}]";
-/* Streams of other depths: neighbours on one rank are not neighbours on another one. */
+/* Pipelines of other depths: neighbours on one rank are not neighbours on another one. */
 static const char UNLIKE[] =
     "ranks: 4\nzero: 1\npipelines: [{sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: "
     "[0]}, {layers: 2, ranks: [1]}]}, {sequences: 4, micro_batches: 2, stages: [{layers: 3, ranks: "

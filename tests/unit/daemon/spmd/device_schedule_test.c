@@ -20,7 +20,7 @@ struct made {
     struct hsp_program_file f;
 };
 
-static void make_zero(struct made *m, int zero, const char *streams)
+static void make_zero(struct made *m, int zero, const char *pipelines)
 {
     struct hsp_err err = {0};
     struct hsp_plan *p = NULL;
@@ -38,7 +38,7 @@ static void make_zero(struct made *m, int zero, const char *streams)
     m->arena = hsp_arena_new((size_t)256 << 20);
     snprintf(text, sizeof text,
              "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: %d\npipelines: [%s]", zero,
-             streams);
+             pipelines);
     assert_ok(hsp_graph_build(&s, &m->g, &err), &err);
     if (m->g->seed == HSP_NONE) {
         assert_ok(hsp_graph_autodiff(m->g, &err), &err);
@@ -47,9 +47,9 @@ static void make_zero(struct made *m, int zero, const char *streams)
     assert_ok(hsp_compile(m->g, p, &t, m->arena, &m->f, &err), &err);
 }
 
-static void make_plan(struct made *m, const char *streams)
+static void make_plan(struct made *m, const char *pipelines)
 {
-    make_zero(m, 0, streams);
+    make_zero(m, 0, pipelines);
 }
 
 static void make(struct made *m, const char *schedule, uint32_t micro)
@@ -149,7 +149,7 @@ static uint32_t check_slots(const struct hsp_program *p)
         }
         bool eval = strstr(p->tpl.tensors[i].name, "eval") != NULL;
         const struct hsp_sched *s = eval ? &p->bind.eval : &p->bind.train;
-        uint32_t m = eval ? p->bind.stream.eval_n_micro : p->bind.stream.n_micro;
+        uint32_t m = eval ? p->bind.pipeline.eval_n_micro : p->bind.pipeline.n_micro;
         assert_true(slots_do(p, s, i, m, n));
         assert_false(n > 1 && slots_do(p, s, i, m, n - 1));
         most = n > most ? n : most;
@@ -183,10 +183,10 @@ static void test_slots(void **state)
                  "stages: [{layers: 3, ranks: [2]}]}",
                  micro);
         make_plan(&m, text);
-        struct hsp_stream stream = {
+        struct hsp_pipeline pipeline = {
             .schedule = HSP_SCHED_INTERLEAVED, .chunks = 2, .n_stages = 2, .micro_batches = micro};
         for (uint32_t r = 0; r < 2; r++) {
-            assert_int_equal(check_slots(&m.f.programs[r]), hsp_order_alive(&stream, r, 0));
+            assert_int_equal(check_slots(&m.f.programs[r]), hsp_order_alive(&pipeline, r, 0));
         }
         drop(&m);
     }

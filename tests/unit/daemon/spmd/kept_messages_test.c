@@ -74,8 +74,9 @@ static void messages_count_until_they_are_taken(void **state)
         compile(x->plan, a, &plan, &f);
         for (uint32_t r = 0; r < x->n; r++) {
             int64_t more = f.programs[r].bind.comm_bytes - hsp_memory_comm(&f.programs[r]);
-            int64_t one =
-                x->kept[r] > 0 ? plan->streams[0].sequences / plan->streams[0].micro_batches : 0;
+            int64_t one = x->kept[r] > 0
+                              ? plan->pipelines[0].sequences / plan->pipelines[0].micro_batches
+                              : 0;
             if (more != (x->kept[r] - one) * MESSAGE) {
                 fail_msg("%s, rank %u: %lld messages are kept beyond one, not %lld", x->name, r,
                          (long long)(more / MESSAGE), (long long)(x->kept[r] - one));
@@ -104,7 +105,7 @@ static void the_planner_has_a_bound(void **state)
                            BATCH, micro, how[i], turns ? "[1, 1]" : "2", turns ? "[1, 1]" : "2");
             compile(text, a, &plan, &f);
             for (uint32_t r = 0; r < 2; r++) {
-                const struct hsp_stream *s = &plan->streams[0];
+                const struct hsp_pipeline *s = &plan->pipelines[0];
                 int64_t one = (BATCH + micro - 1) / micro * MESSAGE;
                 int64_t more = f.programs[r].bind.comm_bytes - hsp_memory_comm(&f.programs[r]);
                 uint32_t next = turns || r == 0 ? hsp_order_kept(s, r, false) : 0;

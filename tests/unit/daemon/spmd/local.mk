@@ -7,7 +7,7 @@ spmd_tests = \
   tests/unit/daemon/spmd/early_sums_test \
   tests/unit/daemon/spmd/explain_test \
   tests/unit/daemon/spmd/gather_place_test \
-  tests/unit/daemon/spmd/infer_streams_test \
+  tests/unit/daemon/spmd/infer_pipelines_test \
   tests/unit/daemon/spmd/kept_messages_test \
   tests/unit/daemon/spmd/oracle_test \
   tests/unit/daemon/spmd/pipeline_order_test \
@@ -34,7 +34,7 @@ tests_unit_daemon_spmd_spmd_tests_SOURCES = \
   tests/unit/daemon/spmd/early_sums_test.c \
   tests/unit/daemon/spmd/explain_test.c \
   tests/unit/daemon/spmd/gather_place_test.c \
-  tests/unit/daemon/spmd/infer_streams_test.c \
+  tests/unit/daemon/spmd/infer_pipelines_test.c \
   tests/unit/daemon/spmd/kept_messages_test.c \
   tests/unit/daemon/spmd/oracle_test.c \
   tests/unit/daemon/spmd/pipeline_order_test.c \

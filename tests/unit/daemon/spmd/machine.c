@@ -15,7 +15,7 @@ static const struct hsp_sched *sched_of(const struct hsp_machine *m, const struc
 static uint32_t micro_seqs(const struct hsp_machine *m, const struct machine_rank *r,
                            uint32_t micro)
 {
-    const struct hsp_stream_bind *s = &r->p->bind.stream;
+    const struct hsp_pipeline_bind *s = &r->p->bind.pipeline;
     return m->eval ? hsp_micro_size(s->eval_n_seq, s->eval_n_micro, micro)
                    : hsp_micro_size(s->n_seq, s->n_micro, micro);
 }
@@ -23,7 +23,7 @@ static uint32_t micro_seqs(const struct hsp_machine *m, const struct machine_ran
 static uint32_t micro_first(const struct hsp_machine *m, const struct machine_rank *r,
                             uint32_t micro)
 {
-    uint32_t at = m->eval ? r->p->bind.stream.eval_first : r->p->bind.stream.first_seq;
+    uint32_t at = m->eval ? r->p->bind.pipeline.eval_first : r->p->bind.pipeline.first_seq;
     for (uint32_t i = 0; i < micro; i++) {
         at += micro_seqs(m, r, i);
     }

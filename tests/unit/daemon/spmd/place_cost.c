@@ -36,7 +36,7 @@ bool place_counts(uint32_t part)
 static void count_part(const struct hsp_compiler *c, const struct hsp_stagecode *s, uint32_t part,
                        bool *seen, struct place_cost *ret)
 {
-    int64_t times = (int64_t)c->p->streams[s->stream].micro_batches;
+    int64_t times = (int64_t)c->p->pipelines[s->pipeline].micro_batches;
     for (size_t i = 0; place_counts(part) && i < s->part[part].n; i++) {
         const struct hsp_step *st = &s->part[part].step[i];
         if (st->kind != HSP_I_RESHARD || seen[st->arg]) {

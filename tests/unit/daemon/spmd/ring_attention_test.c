@@ -222,14 +222,14 @@ static void balanced_groups_have_equal_work(void **state)
     char text[1024];
     (void)snprintf(text, sizeof text, balanced, "work");
     const struct hsp_plan *p = plan_of_text(text, arena), *q = NULL;
-    assert_true(p->streams[0].stages[0].by_work);
+    assert_true(p->pipelines[0].stages[0].by_work);
     assert_ok(hsp_plan_lengths(p, m.g, arena, &q, &err), &err);
-    const struct hsp_stage *t = &q->streams[0].stages[0];
+    const struct hsp_stage *t = &q->pipelines[0].stages[0];
     double all = work_on(m.g, 0, 600), last = work_on(m.g, 599, 600), least = all, most = 0;
     int64_t at = 0;
     assert_false(t->by_work);
     for (uint32_t i = 0; i < 5; i++) {
-        double want = all * (double)p->streams[0].stages[0].group_shares[i] / 5;
+        double want = all * (double)p->pipelines[0].stages[0].group_shares[i] / 5;
         double got = work_on(m.g, at, at + t->group_shares[i]);
         assert_near(got, want, last);
         at += t->group_shares[i];
@@ -263,7 +263,7 @@ static void balanced_plans_run_as_unsharded(void **state)
     plan_run(text, &m, 1);
     struct hsp_plan *p = plan_of_text(text, arena);
     assert_ok(hsp_plan_complete(m.g, p, &m.t, arena, &total, &err), &err);
-    assert_false(total.streams[0].stages[0].by_work);
+    assert_false(total.pipelines[0].stages[0].by_work);
     hsp_buf_init(&b, 1 << 20);
     hsp_plan_dump(p, &b);
     assert_non_null(strstr(hsp_buf_cstr(&b), "shares: [2, 1, 0, 1, 1], balance: work, groups"));

@@ -39,7 +39,7 @@ struct made {
     struct hsp_train_spec t;
     struct hsp_plan *p;
     struct hsp_program_file full, small;
-    struct hsp_small size;
+    struct hsp_scaled_model size;
 };
 
 static void make(struct made *x, const struct hsp_model_spec *m, uint32_t batch, const char *plan)
@@ -49,7 +49,7 @@ static void make(struct made *x, const struct hsp_model_spec *m, uint32_t batch,
     assert_ok(hsp_graph_build(m, &x->g, &err), &err);
     assert_ok(hsp_plan_parse(plan, strlen(plan), "plan", batch, x->arena, &x->p, &err), &err);
     assert_ok(hsp_compile(x->g, x->p, &x->t, x->arena, &x->full, &err), &err);
-    if (hsp_compile_small(x->g, x->p, &x->t, x->arena, &x->small, &x->size, &err) != HSP_OK) {
+    if (hsp_compile_scaled(x->g, x->p, &x->t, x->arena, &x->small, &x->size, &err) != HSP_OK) {
         fail_msg("%s, under\n%s", err.msg, plan);
     }
 }
@@ -86,8 +86,8 @@ static void check(const struct made *x, const char *plan)
         assert_int_equal(b->bind.data.global_batch, x->size.global_batch);
     }
     const struct hsp_binding *ref = &x->small.ref[0].bind;
-    assert_int_equal(ref->stream.n_micro, x->size.global_batch);
-    assert_int_equal(ref->stream.eval_n_micro, ref->stream.eval_n_seq);
+    assert_int_equal(ref->pipeline.n_micro, x->size.global_batch);
+    assert_int_equal(ref->pipeline.eval_n_micro, ref->pipeline.eval_n_seq);
     assert_true(x->size.global_batch <= x->t.data.global_batch);
 }
 
@@ -324,7 +324,7 @@ static void test_plans_of_a_pool(void **state)
             struct hsp_pool_view v;
             hsp_pool_view_make(x.g, &x.t, hsp_pool_plan(&total, k), NULL, &v);
             assert_ok(hsp_compile(&v.g, &v.p, &v.t, x.arena, &x.full, &err), &err);
-            assert_ok(hsp_compile_small(&v.g, &v.p, &v.t, x.arena, &x.small, &x.size, &err), &err);
+            assert_ok(hsp_compile_scaled(&v.g, &v.p, &v.t, x.arena, &x.small, &x.size, &err), &err);
             check(&x, text);
             assert_true(x.size.model.hidden <= 64 && x.size.model.sequence <= 64);
         }

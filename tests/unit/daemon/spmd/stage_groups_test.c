@@ -173,12 +173,12 @@ static void what_cannot_be_cut_is_refused(void **state)
         const char *message;
     } cases[] = {
         {"mlp", sequence, HSP_SAMPLES_WINDOWS,
-         "stream 0 stage 0: split: sequence, but mlp makes one row of a sequence"},
+         "pipeline 0 stage 0: split: sequence, but mlp makes one row of a sequence"},
         {"gpt", batch, HSP_SAMPLES_WINDOWS,
          "split: batch takes whole micro-batches: a validation of 5 sequences does not come out "
          "even, 5 are left"},
         {"gpt", batch, HSP_SAMPLES_DOCUMENTS,
-         "stream 0: split: batch needs micro-batches of one size, with data.samples: documents "
+         "pipeline 0: split: batch needs micro-batches of one size, with data.samples: documents "
          "steps have as many sequences as they fill"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -208,7 +208,7 @@ static void mlp_as_unsharded(void **state)
     hsp_graph_free(m.g);
 }
 
-/* A stream of TP 2, and a ring as those of HSPMD: two stages whose groups, of TP 2 and TP 1, cut
+/* A pipeline of TP 2, and a ring as those of HSPMD: two stages whose groups, of TP 2 and TP 1, cut
  * sequences unevenly. */
 static void uneven_rings_as_unsharded(void **state)
 {

@@ -248,12 +248,12 @@ struct code {
     struct hsp_compiler c;
     struct hsp_stagecode *s;
     uint32_t member;
-    struct hsp_buf bytes; /* of the mould before the change */
+    struct hsp_buf bytes; /* of the traced template before the change */
     struct hsp_digest key;
-    uint32_t told; /* changes that made another mould */
+    uint32_t told; /* changes that made another traced template */
 };
 
-static void put_mould(const struct hsp_mould *m, struct hsp_buf *b)
+static void put_traced(const struct hsp_traced_template *m, struct hsp_buf *b)
 {
     const struct hsp_template *t = &m->tpl;
     assert_int_equal(hsp_template_encode(t, b), HSP_OK);
@@ -265,19 +265,20 @@ static void put_mould(const struct hsp_mould *m, struct hsp_buf *b)
     assert_false(b->failed);
 }
 
-/* The mould and the key as the code is now. False: no code for a template, as changes go. */
+/* The traced template and the key as the code is now. False: no code for a template, as changes
+ * go. */
 static bool read_code(struct code *x, struct hsp_buf *ret, struct hsp_digest *ret_key)
 {
     struct hsp_err err = {0};
-    struct hsp_mould m;
+    struct hsp_traced_template m;
     struct hsp_member_code code;
     struct hsp_arena_position mark = hsp_arena_mark(x->c.arena);
     hsp_buf_reset(ret);
     assert_ok(hsp_member_code_read(&x->c, x->s, x->member, &code, &err), &err);
-    bool ok = hsp_mould_make(&x->c, &code, &m, &err) == HSP_OK;
+    bool ok = hsp_traced_template_make(&x->c, &code, &m, &err) == HSP_OK;
     if (ok) {
         assert_int_equal(m.tpl.n_reshards, code.n_reshards);
-        put_mould(&m, ret);
+        put_traced(&m, ret);
         *ret_key = code.key;
     }
     hsp_member_code_fini(&code);
@@ -285,7 +286,7 @@ static bool read_code(struct code *x, struct hsp_buf *ret, struct hsp_digest *re
     return ok;
 }
 
-/* The code as it was but for one field: another mould must have another key. */
+/* The code as it was but for one field: another traced template must have another key. */
 static void look(struct code *x, const char *what)
 {
     struct hsp_buf now;

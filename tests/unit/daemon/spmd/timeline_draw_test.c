@@ -21,13 +21,13 @@ static int teardown(void **state)
 }
 
 /* Forward 10 us, backward 20, its halves 10 each; the last stage takes twice as long. */
-static double unit_us(const void *ctx, uint32_t stage, const struct hsp_unit *u)
+static double pass_us(const void *ctx, uint32_t stage, const struct hsp_pass *u)
 {
     const uint32_t *slow = ctx;
     return (u->kind == HSP_SEG_BACKWARD ? 20 : 10) * (stage == *slow ? 2 : 1);
 }
 
-static double hop_us(const void *ctx, uint32_t from, uint32_t to, const struct hsp_unit *u)
+static double hop_us(const void *ctx, uint32_t from, uint32_t to, const struct hsp_pass *u)
 {
     (void)ctx;
     assert_int_not_equal(from, to);
@@ -36,9 +36,9 @@ static double hop_us(const void *ctx, uint32_t from, uint32_t to, const struct h
     return 5;
 }
 
-static struct hsp_timeline play(const struct hsp_stream *s, uint32_t slow)
+static struct hsp_timeline play(const struct hsp_pipeline *s, uint32_t slow)
 {
-    struct hsp_unit_costs costs = {&slow, unit_us, hop_us};
+    struct hsp_pass_costs costs = {&slow, pass_us, hop_us};
     struct hsp_timeline t;
     struct hsp_err err = {0};
     assert_ok(hsp_timeline_make(s, &costs, arena, &t, &err), &err);
@@ -49,7 +49,7 @@ static struct hsp_timeline play(const struct hsp_stream *s, uint32_t slow)
 static void test_times(void **state)
 {
     (void)state;
-    struct hsp_stream s = {.n_stages = 2, .micro_batches = 2};
+    struct hsp_pipeline s = {.n_stages = 2, .micro_batches = 2};
     struct hsp_timeline t = play(&s, 1);
     static const double want[2][4][2] = {{{0, 10}, {10, 20}, {80, 100}, {140, 160}},
                                          {{15, 35}, {35, 75}, {75, 95}, {95, 135}}};
@@ -62,7 +62,7 @@ static void test_times(void **state)
     assert_true(t.end_us == 160);
 }
 
-static void expect_text(const struct hsp_stream *s, const struct hsp_timeline *t, double scale,
+static void expect_text(const struct hsp_pipeline *s, const struct hsp_timeline *t, double scale,
                         const char *want)
 {
     struct hsp_buf b;
@@ -75,7 +75,7 @@ static void expect_text(const struct hsp_stream *s, const struct hsp_timeline *t
 static void test_text(void **state)
 {
     (void)state;
-    struct hsp_stream s = {.n_stages = 2, .micro_batches = 2};
+    struct hsp_pipeline s = {.n_stages = 2, .micro_batches = 2};
     struct hsp_timeline t = play(&s, 9);
     /* F0 of stage 0 until 10, there at 15, until 25; B0 until 45, back at 50, ... */
     assert_true(hsp_draw_scale(&t, 1000) == 10.0 / 4); /* "F0a" and a gap */
@@ -86,16 +86,16 @@ static void test_text(void **state)
     expect_text(&s, &t, 10,
                 "stage 0   FF   B0 B1  idle 40%\n"
                 "stage 1     FB0FB1    idle 40%\n");
-    s = (struct hsp_stream){
+    s = (struct hsp_pipeline){
         .n_stages = 1, .micro_batches = 1, .chunks = 2, .schedule = HSP_SCHED_INTERLEAVED};
     t = play(&s, 9);
     expect_text(&s, &t, 2.5, "stage 0   F0a-F0b-B0b=====B0a=====  idle 0%\n");
-    s = (struct hsp_stream){.n_stages = 1, .micro_batches = 1, .schedule = HSP_SCHED_ZERO_BUBBLE};
+    s = (struct hsp_pipeline){.n_stages = 1, .micro_batches = 1, .schedule = HSP_SCHED_ZERO_BUBBLE};
     t = play(&s, 9);
     expect_text(&s, &t, 2.5, "stage 0   F0--B0==W0~~  idle 0%\n");
 }
 
-/* A trace is JSON that names every unit of every rank once, at its time. */
+/* A trace is JSON that names every pass of every rank once, at its time. */
 static void test_trace(void **state)
 {
     (void)state;
@@ -105,8 +105,8 @@ static void test_trace(void **state)
     const double update[] = {1, 2, 0};
     struct hsp_stage stages[] = {{.layers = 1, .n = 2, .ranks = ranks, .shares = shares},
                                  {.layers = 1, .n = 1, .ranks = &ranks[2], .shares = shares}};
-    struct hsp_stream s = {.n_stages = 2, .sequences = 5, .micro_batches = 2, .stages = stages};
-    struct hsp_plan p = {.n_ranks = 3, .n_streams = 1, .streams = &s};
+    struct hsp_pipeline s = {.n_stages = 2, .sequences = 5, .micro_batches = 2, .stages = stages};
+    struct hsp_plan p = {.n_ranks = 3, .n_pipelines = 1, .pipelines = &s};
     struct hsp_timeline t = play(&s, 1);
     struct hsp_draw_after after = {.sync_us = 7, .vote_us = 3, .update_us = update};
     struct hsp_buf b;
@@ -115,22 +115,22 @@ static void test_trace(void **state)
     cJSON *o = cJSON_Parse(hsp_buf_cstr(&b));
     assert_non_null(o);
     const cJSON *events = cJSON_GetObjectItemCaseSensitive(o, "traceEvents"), *e;
-    uint32_t units = 0, named = 0;
+    uint32_t passes = 0, named = 0;
     double last = 0;
     cJSON_ArrayForEach(e, events)
     {
         const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(e, "name"));
-        bool unit = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(e, "args"),
+        bool pass = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(e, "args"),
                                                      "micro_batch") != NULL;
         double ts = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(e, "ts"));
         double dur = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(e, "dur"));
         assert_non_null(name);
-        units += unit ? 1 : 0;
+        passes += pass ? 1 : 0;
         named += strcmp(name, "thread_name") == 0 ? 1 : 0;
         last = ts + dur > last ? ts + dur : last;
-        assert_true(!unit || ts + dur <= t.end_us);
+        assert_true(!pass || ts + dur <= t.end_us);
     }
-    assert_int_equal(units, 3 * 4);
+    assert_int_equal(passes, 3 * 4);
     assert_int_equal(named, 3);
     assert_true(last == t.end_us + 7 + 3 + 2);
     cJSON_Delete(o);

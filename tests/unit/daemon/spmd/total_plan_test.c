@@ -188,7 +188,8 @@ static void test_rules(void **state)
     hsp_graph_free(m.g);
 }
 
-/* A stage of tensor parallelism, one alone, a second stream, sharded state: every kind of line. */
+/* A stage of tensor parallelism, one alone, a second pipeline, sharded state: every kind of
+ * line. */
 static const char rich[] = HSP_PLAN_HEAD
     "ranks: 4\nzero: 1\npipelines:\n"
     "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0, 1], tensor: [2, 1]}, "
@@ -338,18 +339,19 @@ static void test_changes(void **state)
     struct plan_model m = plan_model("gpt", true, 2, HSP_OPT_ADAMW);
     char *total = complete(rich, &m);
     change(total, "sizes: [2, 1]", "sizes: [1, 2]", &m,
-           "stream 1 micro-batch 0 has 1 sequences, must have 2");
-    change(total, "makes: \"h.0.attn.proj.product#sum\", before: \"h.0.attn.proj\"",
-           "makes: \"h.0.attn.proj.product#sum\", before: \"h.0.attn\"", &m,
-           "Reshard that makes h.0.attn.proj.product#sum in forward of stream 0 stage 0: the plan "
-           "states ..h.0.attn, ");
+           "pipeline 1 micro-batch 0 has 1 sequences, must have 2");
+    change(
+        total, "makes: \"h.0.attn.proj.product#sum\", before: \"h.0.attn.proj\"",
+        "makes: \"h.0.attn.proj.product#sum\", before: \"h.0.attn\"", &m,
+        "Reshard that makes h.0.attn.proj.product#sum in forward of pipeline 0 stage 0: the plan "
+        "states ..h.0.attn, ");
     change(total, "kind: all_reduce", "kind: all_gather", &m, "h.0.attn.proj.product#sum");
-    change(total, "stage: 1, from: 0", "stage: 1", &m, "in forward of stream 0 stage 1");
+    change(total, "stage: 1, from: 0", "stage: 1", &m, "in forward of pipeline 0 stage 1");
     change(total, "op: bias_add, makes: \"h.0.attn.q\", cut: \"n\"",
            "op: bias_add, makes: \"h.0.attn.q\", cut: \"b\"", &m,
-           "use of stream 0 stage 0, bias_add that makes h.0.attn.q: the plan states ..b, in ");
+           "use of pipeline 0 stage 0, bias_add that makes h.0.attn.q: the plan states ..b, in ");
     change(total, "L1: {split: 0, cuts: [0, 4, 6]", "L1: {split: 0, cuts: [0, 2, 6]", &m,
-           "use of stream 0 stage 0, linear that makes h.0.attn.q.product: ");
+           "use of pipeline 0 stage 0, linear that makes h.0.attn.q.product: ");
     change(total, "{phase: post, makes: \"wpe.weight#grad\"",
            "{phase: post, makes: \"other.weight#grad\"", &m,
            "Reshard that makes other.weight#grad in post: the plan states one that nothing needs");
@@ -574,7 +576,8 @@ static void test_groups(void **state)
 
 /* ---- trees of covers ---- */
 
-/* Copies of uneven cuts of one dim, in two streams; a sum of cuts; nothing where there is no tree.
+/* Copies of uneven cuts of one dim, in two pipelines; a sum of cuts; nothing where there is no
+ * tree.
  */
 static void test_trees(void **state)
 {

@@ -36,8 +36,8 @@ static void put_param(const struct hsp_plan *p, const struct hsp_graph *g, const
     struct hsp_arena *arena = hsp_arena_new(1 << 20);
     struct hsp_err err = {0};
     hsp_buf_printf(out, "  - {name: %s, use: {dup: [", g->tensors[g->params[param].tensor].name);
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        const struct hsp_stream *s = &p->streams[i];
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        const struct hsp_pipeline *s = &p->pipelines[i];
         const char *sep = i > 0 ? ", {dup: [" : "{dup: [";
         for (uint32_t t = 0; t < s->n_stages; t++) {
             struct hsp_layout at;
@@ -57,11 +57,11 @@ static void put_param(const struct hsp_plan *p, const struct hsp_graph *g, const
     hsp_arena_free(arena);
 }
 
-static void put_batch(const struct hsp_stream *s, struct hsp_buf *out)
+static void put_batch(const struct hsp_pipeline *s, struct hsp_buf *out)
 {
     hsp_buf_printf(
         out, "  - sequences: %u\n    micro_batches: %u\n    schedule: %s\n    chunks: %u\n",
-        s->sequences, s->micro_batches, hsp_schedule_name(s->schedule), hsp_stream_chunks(s));
+        s->sequences, s->micro_batches, hsp_schedule_name(s->schedule), hsp_pipeline_chunks(s));
     hsp_buf_puts(out, "    stages:\n");
     for (uint32_t t = 0; t < s->n_stages; t++) {
         hsp_plan_put_settings(&s->stages[t], out);
@@ -82,8 +82,8 @@ void use_form(const struct hsp_plan *p, const struct hsp_graph *g, bool cuts, st
         put_param(p, g, units, k, cuts, out);
     }
     hsp_buf_puts(out, "batches:\n");
-    for (uint32_t i = 0; i < p->n_streams; i++) {
-        put_batch(&p->streams[i], out);
+    for (uint32_t i = 0; i < p->n_pipelines; i++) {
+        put_batch(&p->pipelines[i], out);
     }
     hsp_arena_free(arena);
 }

@@ -1,4 +1,4 @@
-/* Writes a plan with streams as annotations of parameters and batches. */
+/* Writes a plan with pipelines as annotations of parameters and batches. */
 #ifndef HSP_USE_FORM_H
 #define HSP_USE_FORM_H
 #include "daemon/plan/plan.h"

@@ -64,8 +64,8 @@ static void test_random(void **state)
     }
 }
 
-/* Homes on ranks of other streams, and stored twice: then the gradient keeps the accumulator of its
- * use.
+/* Homes on ranks of other pipelines, and stored twice: then the gradient keeps the accumulator of
+ * its use.
  */
 static void test_homes(void **state)
 {
@@ -107,7 +107,7 @@ static uint32_t count_entries(const struct hsp_sched *s, const struct hsp_templa
     return n;
 }
 
-/* A rank serves as often as the other stream has micro-batches; a gathered tensor lives in one
+/* A rank serves as often as the other pipeline has micro-batches; a gathered tensor lives in one
  * segment.
  */
 static void test_serve(void **state)
@@ -121,12 +121,12 @@ static void test_serve(void **state)
     for (uint32_t r = 0; r < 2; r++) {
         const struct hsp_template *t = &f.programs[r].tpl;
         const struct hsp_segment *s = &t->segments[t->n_segments - 1];
-        uint32_t served = 0, uses = 0, other = f.programs[1 - r].bind.stream.n_micro;
+        uint32_t served = 0, uses = 0, other = f.programs[1 - r].bind.pipeline.n_micro;
         assert_int_equal(s->kind, HSP_SEG_SERVE);
         for (uint32_t k = s->first_piece; k < s->first_piece + s->n_pieces; k++) {
             uint32_t train = count_entries(&f.programs[r].bind.train, t, k);
             uint32_t eval = count_entries(&f.programs[r].bind.eval, t, k);
-            assert_true(train == 0 ? eval == f.programs[1 - r].bind.stream.eval_n_micro
+            assert_true(train == 0 ? eval == f.programs[1 - r].bind.pipeline.eval_n_micro
                                    : train == other && eval == 0);
             served += train > 0 ? 1 : 0;
         }
@@ -217,9 +217,10 @@ static void test_documents(void **state)
     m.t.data.samples = HSP_SAMPLES_DOCUMENTS;
     assert_status(hsp_compile(m.g, plan_of_text(UNLIKE_STREAMS, arena), &m.t, arena, &f, &err),
                   HSP_EINVAL);
-    assert_string_equal(err.msg, "zero 3 with 2 streams needs micro-batches that are never empty, "
-                                 "with data.samples: documents a step has as many sequences as it "
-                                 "fills");
+    assert_string_equal(err.msg,
+                        "zero 3 with 2 pipelines needs micro-batches that are never empty, "
+                        "with data.samples: documents a step has as many sequences as it "
+                        "fills");
     hsp_arena_free(arena);
     hsp_graph_free(m.g);
 }

@@ -278,9 +278,9 @@ static void checks_name_what_is_wrong(void **state)
     expect(f, "wait in a circle");
     b->train.e[0][0].wait = waits[0];
     b->train.e[1][0].wait = waits[1];
-    b->stream.n_seq = 7;
+    b->pipeline.n_seq = 7;
     expect(f, "global batch");
-    b->stream.n_seq = 3;
+    b->pipeline.n_seq = 3;
     uint32_t old = p->tpl.instrs[4].in[1];
     p->tpl.instrs[4].in[1] = 5000;
     expect(f, "tensor 5000");

@@ -29,7 +29,7 @@ static void the_next_sample_is_the_one_the_sheet_reads(void **state)
     (void)state;
     struct hsp_corpus corpus;
     assert_int_equal(hsp_corpus_init(&DATA, 1000, &corpus, NULL), HSP_OK);
-    struct hsp_binding b = {.stream = {.n_seq = 12, .n_micro = 1}, .data = DATA};
+    struct hsp_binding b = {.pipeline = {.n_seq = 12, .n_micro = 1}, .data = DATA};
     struct hsp_arena *arena = hsp_arena_new(1 << 20);
     uint32_t inside = 0; /* steps in which a pass ends */
     for (uint64_t step = 0; step < 40; step++) {

@@ -82,16 +82,16 @@ static void every_sample_is_in_one_sequence(void **state)
         for (uint32_t k = 0; k < n; k++) {
             sample[k] = hsp_sample_at(round, n, k);
         }
-        for (uint32_t stream = 0; at < n; stream++) {
-            uint32_t left = n - at, some = 1 + (uint32_t)(draw(3 + stream, round) % left);
-            uint32_t bound = 1 + (uint32_t)(draw(50 + stream, round) % 4);
+        for (uint32_t pipeline = 0; at < n; pipeline++) {
+            uint32_t left = n - at, some = 1 + (uint32_t)(draw(3 + pipeline, round) % left);
+            uint32_t bound = 1 + (uint32_t)(draw(50 + pipeline, round) % 4);
             struct hsp_pack_order o = {.sequence = longest,
                                        .n = n,
                                        .first = at,
                                        .n_seq = some,
                                        .n_micro = (some + bound - 1) / bound,
                                        .bound = bound,
-                                       .n_stages = 1 + stream % 3};
+                                       .n_stages = 1 + pipeline % 3};
             struct hsp_sheet s;
             assert_int_equal(hsp_pack_step(&o, &c, sample, arena, &s), HSP_OK);
             (void)check_sheet(&o, &c, &s, seen, &n_seq);
@@ -142,7 +142,7 @@ static void documents_fill_sequences(void **state)
 }
 
 /* Two equal pipelines get documents of equal cost, though few documents are long. */
-static void streams_get_equal_work(void **state)
+static void pipelines_get_equal_work(void **state)
 {
     (void)state;
     enum { N = 256, LONGEST = 512 };
@@ -208,7 +208,7 @@ HSP_TEST_FILE(pack_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sample_is_in_one_sequence),
         cmocka_unit_test(documents_fill_sequences),
-        cmocka_unit_test(streams_get_equal_work),
+        cmocka_unit_test(pipelines_get_equal_work),
         cmocka_unit_test(a_pipeline_is_filled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,12 +61,12 @@ static void micro_sizes_are_even(void **state)
 
 static struct hsp_binding binding(uint32_t first, uint32_t n, uint32_t n_micro)
 {
-    return (struct hsp_binding){.stream = {.first_seq = first,
-                                           .n_seq = n,
-                                           .n_micro = n_micro,
-                                           .eval_first = first,
-                                           .eval_n_seq = n,
-                                           .eval_n_micro = n_micro},
+    return (struct hsp_binding){.pipeline = {.first_seq = first,
+                                             .n_seq = n,
+                                             .n_micro = n_micro,
+                                             .eval_first = first,
+                                             .eval_n_seq = n,
+                                             .eval_n_micro = n_micro},
                                 .data = {.seed = 5,
                                          .global_batch = 12,
                                          .sequence = 16,

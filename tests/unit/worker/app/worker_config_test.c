@@ -118,7 +118,7 @@ static void test_network(void **state)
     assert_int_equal(c.n_cards, 2);
     assert_near(c.cards[0].gbit_per_s, 0, 0);
     assert_near(c.cards[1].gbit_per_s, 200, 0);
-    const uint32_t card[] = {1, 1, 0, 0, 0}; /* 2 and the keeper 4 take turns */
+    const uint32_t card[] = {1, 1, 0, 0, 0}; /* 2 and the replica holder 4 take turns */
     for (uint32_t d = 0; d < 5; d++) {
         assert_int_equal(c.card_of[d], card[d]);
         assert_int_equal(c.card_named[d], d != 2 && d != 4);
@@ -137,9 +137,9 @@ static void the_older_name_of_replica_holders_is_read(void **state)
     struct hsp_buf b;
     struct hsp_layers l = {.name = "x", .text = "\nkeepers: 1\n", .len = 12};
     assert_ok(parse("replica_holders: 3\n", 19, "x", arena, &c, &err), &err);
-    assert_int_equal(c.n_keepers, 3);
+    assert_int_equal(c.n_replica_holders, 3);
     assert_ok(hsp_worker_config_load(&l, arena, &c, &err), &err);
-    assert_int_equal(c.n_keepers, 1);
+    assert_int_equal(c.n_replica_holders, 1);
     hsp_buf_init(&b, 1 << 16);
     hsp_worker_config_print(&c, &b);
     assert_non_null(strstr(hsp_buf_cstr(&b), "\nreplica_holders: 1  # x:2\n"));
@@ -147,7 +147,7 @@ static void the_older_name_of_replica_holders_is_read(void **state)
     hsp_buf_fini(&b);
     assert_ok(hsp_layers_arg(&l, "keepers=4", arena, &err), &err);
     assert_ok(hsp_worker_config_load(&l, arena, &c, &err), &err);
-    assert_int_equal(c.n_keepers, 4);
+    assert_int_equal(c.n_replica_holders, 4);
     assert_ok(hsp_layers_arg(&l, "replica_holders=0", arena, &err), &err);
     assert_int_equal(hsp_worker_config_load(&l, arena, &c, &err), HSP_EPARSE);
     assert_string_equal(err.msg, "command line:1:1: keepers: the older name of replica_holders, "

@@ -9,7 +9,7 @@ backend_tests = \
   tests/unit/worker/backend/conformance_test \
   tests/unit/worker/backend/device_test \
   tests/unit/worker/backend/gemm_test \
-  tests/unit/worker/backend/ghost_test \
+  tests/unit/worker/backend/mockdev_test \
   tests/unit/worker/backend/gradient_test \
   tests/unit/worker/backend/work_pool_test
 test_links += $(backend_tests)
@@ -21,8 +21,8 @@ tests_unit_worker_backend_backend_tests_SOURCES = \
   tests/unit/worker/backend/conformance_test.c \
   tests/unit/worker/backend/device_test.c \
   tests/unit/worker/backend/gemm_test.c \
-  tests/unit/worker/backend/ghost_test.c \
+  tests/unit/worker/backend/mockdev_test.c \
   tests/unit/worker/backend/gradient_test.c \
   tests/unit/worker/backend/work_pool_test.c \
   $(OP_SUITE) $(BLOCK_SUITE) $(HASH_SUITE)
-tests_unit_worker_backend_backend_tests_LDADD = tests/lib/libghost.a $(BACKEND_LIBS) $(LDADD)
+tests_unit_worker_backend_backend_tests_LDADD = tests/lib/libmockdev.a $(BACKEND_LIBS) $(LDADD)

@@ -181,7 +181,7 @@ static void flip(struct ew_device *d, uint32_t tensor)
 {
     const struct hsp_program *p = d->program;
     uint8_t *at = (uint8_t *)d->place + p->bind.tensor[p->bind.state[tensor].tensor].offset;
-    at = ew_on_device ? hsp_ghost_byte(d->backend, at) : at;
+    at = ew_on_device ? hsp_mockdev_byte(d->backend, at) : at;
     at[3] ^= 4;
 }
 
@@ -251,7 +251,7 @@ static void abort_ends_every_rank(void **state)
             assert_int_equal(pthread_join(w->d[k].thread, NULL), 0);
             struct ew_device *d = &w->d[k];
             assert_true(!ew_on_device || d->status == HSP_OK ||
-                        hsp_ghost_tally(d->backend).pending == 0);
+                        hsp_mockdev_tally(d->backend).pending == 0);
         }
         for (uint32_t k = 0; k < 3; k++) {
             struct ew_device *d = &w->d[k];
@@ -476,7 +476,7 @@ static void device_equals_cpu(void **state)
         struct ew_world *dev = ew_run(&s, 12);
         for (uint32_t r = 0; r < s.n_ranks; r++) {
             const struct ew_device *c = &cpu->d[r], *d = &dev->d[r];
-            struct hsp_ghost_tally t = hsp_ghost_tally(d->backend);
+            struct hsp_mockdev_tally t = hsp_mockdev_tally(d->backend);
             for (uint32_t i = 0; i < 12; i++) {
                 assert_memory_equal(&d->result[i].vote, &c->result[i].vote,
                                     sizeof(c->result[i].vote));
@@ -512,14 +512,14 @@ static void a_device_that_fails(void **state)
         for (uint32_t k = 0; k < 2; k++) {
             assert_int_equal(pthread_join(w->d[k].thread, NULL), 0);
         }
-        assert_int_equal(hsp_ghost_tally(peer->backend).pending, 0);
+        assert_int_equal(hsp_mockdev_tally(peer->backend).pending, 0);
         struct hsp_err why = {0};
         assert_int_equal(d->status, HSP_EIO);
-        assert_non_null(strstr(d->err.msg, "ghost: the device failed"));
+        assert_non_null(strstr(d->err.msg, "mockdev: the device failed"));
         assert_true(peer->status == HSP_EPEER || peer->status == HSP_ECANCELED);
         assert_true(peer->done <= d->done + 1);
-        assert_true(hsp_ghost_forgive(d->backend, &why));
-        assert_false(hsp_ghost_forgive(peer->backend, NULL));
+        assert_true(hsp_mockdev_forgive(d->backend, &why));
+        assert_false(hsp_mockdev_forgive(peer->backend, NULL));
         ew_free(w);
     }
 }
@@ -539,7 +539,7 @@ static void a_retired_engine_leaves_the_queues(void **state)
         const struct hsp_digest key = {1, 2};
         bool replayed = false;
         hsp_engine_retire(d->engine);
-        assert_int_equal(hsp_ghost_tally(b).memory, (size_t)d->program->bind.state_bytes);
+        assert_int_equal(hsp_mockdev_tally(b).memory, (size_t)d->program->bind.state_bytes);
         for (int q = 0; b->begin != NULL && q < HSP_N_DEVQ; q++) {
             struct hsp_digest own = {key.hi, key.lo + (uint64_t)q};
             assert_ok(b->begin(b, (enum hsp_devq)q, &own, &replayed, NULL), NULL);
@@ -550,7 +550,7 @@ static void a_retired_engine_leaves_the_queues(void **state)
             assert_ok(b->end(b, (enum hsp_devq)q, NULL), NULL);
             replays++;
         }
-        assert_false(hsp_ghost_forgive(b, NULL));
+        assert_false(hsp_mockdev_forgive(b, NULL));
         ew_free(w);
     }
     assert_int_equal(replays, 2 * HSP_N_DEVQ);

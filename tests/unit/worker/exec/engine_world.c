@@ -161,13 +161,13 @@ static void backend_open(struct hsp_backend **ret)
 {
     static uint64_t n;
     struct hsp_err err = {0};
-    struct hsp_ghost_opts g = {.seed = hsp_test_rand("ghost", n),
-                               .max_delay_us = 300,
-                               .replay = n % 3 != 0,
-                               .fail_at = ew_fail_at};
+    struct hsp_mockdev_opts g = {.seed = hsp_test_rand("mockdev", n),
+                                 .max_delay_us = 300,
+                                 .replay = n % 3 != 0,
+                                 .fail_at = ew_fail_at};
     n++;
     ew_fail_at = 0;
-    assert_ok(ew_on_device ? hsp_ghost_open(&g, ret, &err) : hsp_backend_cpu_open(1, ret, &err),
+    assert_ok(ew_on_device ? hsp_mockdev_open(&g, ret, &err) : hsp_backend_cpu_open(1, ret, &err),
               &err);
     if (!ew_on_device) {
         cpu_run = (*ret)->run;

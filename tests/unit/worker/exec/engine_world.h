@@ -1,11 +1,11 @@
 /* A tiny program that runs on each of some ranks in this process, over the loop transport, on CPUs
- * or on devices that do their work late (tests/lib/ghost.h). */
+ * or on devices that do their work late (tests/lib/mockdev.h). */
 #ifndef HSP_ENGINE_WORLD_H
 #define HSP_ENGINE_WORLD_H
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "tests/lib/ghost.h"
+#include "tests/lib/mockdev.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/worker/exec/tiny_program.h"
 #include "worker/exec/engine.h"

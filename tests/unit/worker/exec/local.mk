@@ -33,5 +33,5 @@ tests_unit_worker_exec_exec_tests_SOURCES = \
   tests/unit/worker/exec/fuse_launch_test.c \
   tests/unit/worker/exec/step_trace_test.c \
   tests/unit/worker/exec/device_comm.c tests/unit/worker/exec/device_comm.h $(TINY_PROG)
-tests_unit_worker_exec_exec_tests_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(COMPILER_LIBS) \
+tests_unit_worker_exec_exec_tests_LDADD = tests/lib/libmockdev.a $(TEST_LIBS) $(COMPILER_LIBS) \
   worker/executor/libexecutor.a $(EXEC_LIBS) $(WIRE_LIBS)

@@ -10,7 +10,7 @@
 #include "daemon/spmd/reshard/resolve.h"
 #include "proto/layout/box.h"
 #include "proto/program/program_check.h"
-#include "tests/lib/ghost.h"
+#include "tests/lib/mockdev.h"
 #include "tests/unit/worker/exec/device_comm.h"
 #include "worker/backend/cpu/cpu.h"
 #include "worker/comm/loop/loop_comm.h"
@@ -249,7 +249,7 @@ static void program(struct hsp_program *p, uint32_t rank, const struct trial *t,
     p->tpl.pieces[0] = (struct hsp_piece){.first = 0, .n = 1, .queue = HSP_QUEUE_COMPUTE};
     p->tpl.pieces[1] = (struct hsp_piece){.first = 1, .n = 1, .queue = HSP_QUEUE_COMM};
     assert_ok(hsp_moves_bind(m, rank, t->batch, a, &p->bind.reshard[0], &err), &err);
-    p->bind.stream = (struct hsp_stream_bind){.n_seq = 5, .n_micro = 2}; /* 3 and 2 */
+    p->bind.pipeline = (struct hsp_pipeline_bind){.n_seq = 5, .n_micro = 2}; /* 3 and 2 */
     p->bind.data = (struct hsp_data_bind){.global_batch = 5, .sequence = SEQ, .vocab = 256};
     for (int q = 0; q < 2; q++) {
         p->bind.train.n[q] = 2;
@@ -343,11 +343,11 @@ static void open_backend(struct device *d, enum machine on)
 {
     static uint64_t n;
     struct hsp_err err = {0};
-    struct hsp_ghost_opts g = {.seed = hsp_test_rand("ghost", n),
-                               .max_delay_us = n % 8 == 0 ? 200 : 0};
+    struct hsp_mockdev_opts g = {.seed = hsp_test_rand("mockdev", n),
+                                 .max_delay_us = n % 8 == 0 ? 200 : 0};
     n++;
     assert_ok(on == CPU ? hsp_backend_cpu_open(1, &d->backend, &err)
-                        : hsp_ghost_open(&g, &d->backend, &err),
+                        : hsp_mockdev_open(&g, &d->backend, &err),
               &err);
 }
 

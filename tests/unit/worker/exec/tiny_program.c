@@ -255,7 +255,7 @@ static void schedules(struct build *x)
         v->e[q] = hsp_arena_array(x->arena, MAX_E, sizeof(*v->e[q]));
     }
     entry(t, HSP_QUEUE_COMPUTE, 0, 0, 0);
-    for (uint32_t m = 0; m < x->b.stream.n_micro; m++) {
+    for (uint32_t m = 0; m < x->b.pipeline.n_micro; m++) {
         entry(t, HSP_QUEUE_COMPUTE, 1, m, 0);
         entry(t, HSP_QUEUE_COMPUTE, 2, m, 0);
     }
@@ -264,7 +264,7 @@ static void schedules(struct build *x)
     entry(t, HSP_QUEUE_COMPUTE, 5, 0, 1);
     entry(t, HSP_QUEUE_COMM, 6, 0, done + 1);
     entry(t, HSP_QUEUE_COMPUTE, 7, 0, 2);
-    for (uint32_t m = 0; m < x->b.stream.eval_n_micro; m++) {
+    for (uint32_t m = 0; m < x->b.pipeline.eval_n_micro; m++) {
         entry(v, HSP_QUEUE_COMPUTE, 3, m, 0);
     }
 }
@@ -276,12 +276,12 @@ static void hyper(struct build *x, const struct tiny_spec *s, uint32_t rank)
         first += mine;
         mine = s->seqs[0] ? s->seqs[k] : s->global_batch / s->n_ranks;
     }
-    x->b.stream = (struct hsp_stream_bind){.first_seq = first,
-                                           .n_seq = mine,
-                                           .n_micro = s->n_micro,
-                                           .eval_first = rank,
-                                           .eval_n_seq = 1,
-                                           .eval_n_micro = 1};
+    x->b.pipeline = (struct hsp_pipeline_bind){.first_seq = first,
+                                               .n_seq = mine,
+                                               .n_micro = s->n_micro,
+                                               .eval_first = rank,
+                                               .eval_n_seq = 1,
+                                               .eval_n_micro = 1};
     x->b.data = (struct hsp_data_bind){.seed = 7,
                                        .global_batch = s->global_batch,
                                        .sequence = s->sequence,
@@ -321,7 +321,7 @@ static void tiny_program(const struct tiny_spec *s, uint32_t rank, struct hsp_ar
     struct build x = {.arena = arena, .b = {.rank = rank, .n_ranks = s->n_ranks}};
     build_alloc(&x);
     hyper(&x, s, rank);
-    uint32_t bound = (x.b.stream.n_seq + s->n_micro - 1) / s->n_micro;
+    uint32_t bound = (x.b.pipeline.n_seq + s->n_micro - 1) / s->n_micro;
     uint32_t sb = sym(&x, bound), ss = sym(&x, s->sequence), sv = sym(&x, s->vocab),
              sh = sym(&x, s->hidden);
     struct par e, w;

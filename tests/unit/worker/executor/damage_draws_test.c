@@ -45,7 +45,7 @@ struct told {
     bool hopeless; /* nothing to go on from was left */
 };
 
-static void tell(const struct dw_story *s, enum kind kind, enum dw_layout layout,
+static void tell(const struct dw_scenario *s, enum kind kind, enum dw_layout layout,
                  const struct told *t, const struct dd_end *end)
 {
     (void)printf("{\"draw\": %" PRIu64 ", \"kind\": \"%s\", \"layout\": \"%s\", \"place\": \"%s\", "
@@ -57,7 +57,8 @@ static void tell(const struct dw_story *s, enum kind kind, enum dw_layout layout
 }
 
 /* The end is the undisturbed one, or there was nothing to go on from. */
-static void judge(struct dw_story *s, enum kind kind, enum dw_layout layout, const struct told *t)
+static void judge(struct dw_scenario *s, enum kind kind, enum dw_layout layout,
+                  const struct told *t)
 {
     struct dd_end end = dd_finish(s);
     tell(s, kind, layout, t, &end);
@@ -119,7 +120,7 @@ static void flip_at_rest(const char *dir, struct hsp_state_segment *s, char plac
     flip_in_file(path, at);
 }
 
-static void remove_piece(const struct dw_story *s, const struct hsp_state_piece *p)
+static void remove_piece(const struct dw_scenario *s, const struct hsp_state_piece *p)
 {
     const char *dir = s->w->ex[HSP_DEVICE_NODE(p->device)].state_dir;
     struct hsp_err err = {0};
@@ -137,7 +138,7 @@ static bool same(const struct hsp_state_piece *a, const struct hsp_state_piece *
 }
 
 /* Takes away what else there is of the part of @p: of its version, or of all. */
-static void make_lonely(struct dw_story *s, const struct hsp_state_piece *p, bool all)
+static void make_lonely(struct dw_scenario *s, const struct hsp_state_piece *p, bool all)
 {
     struct hsp_state_piece held[64];
     uint32_t n = dw_scan(s, (enum dw_layout)p->plan, held);
@@ -150,7 +151,7 @@ static void make_lonely(struct dw_story *s, const struct hsp_state_piece *p, boo
 }
 
 /* The newest version that is whole without @p. */
-static bool intact(struct dw_story *s, const struct hsp_state_piece *p, uint64_t *ret_version)
+static bool intact(struct dw_scenario *s, const struct hsp_state_piece *p, uint64_t *ret_version)
 {
     struct hsp_state_piece held[64];
     enum dw_layout l = (enum dw_layout)p->plan;
@@ -163,7 +164,7 @@ static bool intact(struct dw_story *s, const struct hsp_state_piece *p, uint64_t
     return hsp_recover_version(&s->plan[l]->info, held, m, ret_version);
 }
 
-static struct hsp_state_piece choose_piece(struct dw_story *s, enum dw_layout layout, bool copy)
+static struct hsp_state_piece choose_piece(struct dw_scenario *s, enum dw_layout layout, bool copy)
 {
     struct hsp_state_piece held[64];
     uint32_t owner = (uint32_t)draw(0, dw_ranks_of(s) - 1), k;
@@ -182,7 +183,7 @@ static struct hsp_state_piece choose_piece(struct dw_story *s, enum dw_layout la
 
 static void at_rest(struct xw_world *w, bool copy)
 {
-    struct dw_story s = dw_tell_story(w);
+    struct dw_scenario s = dw_play_scenario(w);
     struct told t = {.owner = draw(0, 2) > 0, .hopeless = the_draw % HOPELESS < N_KINDS};
     t.owner = t.owner && !t.hopeless;
     bool two = copy || !t.owner; /* each part has one home and one copy */
@@ -237,7 +238,7 @@ static void live(struct xw_world *w)
     bool leaves = when == AT_LEAVING || when == AT_SWITCH;
     w->speed = leaves ? SLOW : 0;
     w->device = (when == AT_COPIES || when == AT_VOTE) && draw(0, 1) == 0;
-    struct dw_story s = dw_tell_story(w);
+    struct dw_scenario s = dw_play_scenario(w);
     unsigned dev = (unsigned)draw(0, s.plan[layout]->plan->n_ranks - 1);
     uint64_t at = when == AT_END ? XW_STEPS : when == AT_CHECKPOINT ? 25 : (uint64_t)draw(2, 56);
     uint64_t harmed = 0;
@@ -248,7 +249,7 @@ static void live(struct xw_world *w)
         dw_plan_harm_in(when, dev, at,
                         when == AT_END ? ALL_WEIGHTS
                         : when == AT_CHECKPOINT && !alone_has_it
-                            ? OWNED /* others may be written by their twin */
+                            ? OWNED /* others may be written by their replica */
                             : ANY);
     }
     dd_begin(&s, layout);
@@ -256,7 +257,7 @@ static void live(struct xw_world *w)
         dd_until(&s, (uint64_t)draw(3, 30), 0);
         dd_switch(&s, PP);
         dw_plan_harm_in(when, dev, 0,
-                        when == AT_SWITCH ? OWNED : ANY); /* a twin may be taken instead */
+                        when == AT_SWITCH ? OWNED : ANY); /* a replica may be taken instead */
         dw_arm(&s);
     }
     dd_until(&s, UINT64_MAX, 0); /* what breaks first */
@@ -289,7 +290,7 @@ static uint32_t list_files(const char *dir, char name[8][256])
     return n;
 }
 
-static void step_folder(const struct dw_story *s, int dev, uint64_t step, char ret[4400])
+static void step_folder(const struct dw_scenario *s, int dev, uint64_t step, char ret[4400])
 {
     char folder[4300];
     dd_folder(s, dev, folder);
@@ -297,7 +298,7 @@ static void step_folder(const struct dw_story *s, int dev, uint64_t step, char r
 }
 
 /* All of what the devices have in memory. */
-static void lose_segments(struct dw_story *s)
+static void lose_segments(struct dw_scenario *s)
 {
     for (int i = 0; i < DEVICES; i++) {
         struct hsp_err err = {0};
@@ -311,7 +312,7 @@ static void lose_segments(struct dw_story *s)
 
 static void checkpoint(struct xw_world *w)
 {
-    struct dw_story s = dw_tell_story(w);
+    struct dw_scenario s = dw_play_scenario(w);
     struct told t = {.hopeless = the_draw % HOPELESS < N_KINDS};
     bool older = !t.hopeless && draw(0, 1) == 0;
     t.owner = !t.hopeless && (!older || draw(0, 1) == 0);
@@ -350,7 +351,7 @@ static void checkpoint(struct xw_world *w)
 
 /* ---- on its way ---- */
 
-static void go_way(struct dw_story *s, enum dw_way way, enum dw_layout layout, unsigned after)
+static void go_way(struct dw_scenario *s, enum dw_way way, enum dw_layout layout, unsigned after)
 {
     unsigned dev = (unsigned)draw(0, DEVICES - 1);
     dev = way == BY_FINAL || layout == DP ? dev % 2 : dev;
@@ -400,7 +401,7 @@ static void on_way(struct xw_world *w)
     enum dw_layout layout =
         way == BY_FINAL || way == BY_RESTORE ? PP : (enum dw_layout)draw(DP, PP);
     w->speed = way == BY_MOVE && layout == DP ? SLOW : 0;
-    struct dw_story s = dw_tell_story(w);
+    struct dw_scenario s = dw_play_scenario(w);
     unsigned after = (unsigned)draw(0, way == BY_COPIES ? 300 : 4);
     (void)snprintf(t.place, sizeof t.place, "%s", names[way]);
     go_way(&s, way, layout, after);

@@ -15,7 +15,7 @@
 static double *model;
 static size_t n_model;
 
-void dd_folder(const struct dw_story *s, int dev, char ret[4300])
+void dd_folder(const struct dw_scenario *s, int dev, char ret[4300])
 {
     (void)snprintf(ret, 4300, "%s/disk-%d", s->w->dir, dev);
 }
@@ -45,7 +45,7 @@ static double *read_model(const char *folder, size_t *ret_n)
     return x;
 }
 
-void dd_assert_undisturbed(struct dw_story *s)
+void dd_assert_undisturbed(struct dw_scenario *s)
 {
     char folder[4300];
     size_t n = 0;
@@ -64,13 +64,13 @@ void dd_assert_undisturbed(struct dw_story *s)
 
 /* ---- an epoch ---- */
 
-static int n_peers(const struct dw_story *s)
+static int n_peers(const struct dw_scenario *s)
 {
     return s->switching ? DEVICES : dw_ranks_of(s);
 }
 
 /* Of all devices what they say, for a moment. */
-static void listen(struct dw_story *s)
+static void listen(struct dw_scenario *s)
 {
     for (int i = 0; i < n_peers(s); i++) {
         (void)dw_hear(s, i, i == 0 ? 1 : 0);
@@ -78,7 +78,7 @@ static void listen(struct dw_story *s)
 }
 
 /* PREPARE of epoch @d to all of its devices, each with a folder of its own. True: all are ready. */
-static bool prepare(struct dw_story *s, struct xw_epoch *d)
+static bool prepare(struct dw_scenario *s, struct xw_epoch *d)
 {
     char folder[DEVICES][4300];
     const char *paths[DEVICES];
@@ -93,7 +93,7 @@ static bool prepare(struct dw_story *s, struct xw_epoch *d)
     return dw_all_ready(s, d->n_peers);
 }
 
-static void start(struct dw_story *s, const struct xw_epoch *d)
+static void start(struct dw_scenario *s, const struct xw_epoch *d)
 {
     s->broken = false;
     for (int i = 0; i < d->n_peers; i++) {
@@ -102,7 +102,7 @@ static void start(struct dw_story *s, const struct xw_epoch *d)
     }
 }
 
-void dd_begin(struct dw_story *s, enum dw_layout layout)
+void dd_begin(struct dw_scenario *s, enum dw_layout layout)
 {
     if (model == NULL) { /* the run of dw_tell_story has left it */
         model = read_model(s->w->dir, &n_model);
@@ -117,7 +117,7 @@ void dd_begin(struct dw_story *s, enum dw_layout layout)
     start(s, &d);
 }
 
-void dd_until(struct dw_story *s, uint64_t step, uint32_t n_ckpt)
+void dd_until(struct dw_scenario *s, uint64_t step, uint32_t n_ckpt)
 {
     int64_t last = hsp_clock_ns();
     uint64_t was = s->w->stable;
@@ -131,7 +131,7 @@ void dd_until(struct dw_story *s, uint64_t step, uint32_t n_ckpt)
     }
 }
 
-void dd_switch(struct dw_story *s, enum dw_layout to)
+void dd_switch(struct dw_scenario *s, enum dw_layout to)
 {
     struct xw_epoch d = xw_go_on(12, HSP_MODE_SWITCH, (struct xw_layout){to, s->plan[to]},
                                  (struct xw_layout){s->layout, s->plan[s->layout]}, 2);
@@ -144,7 +144,7 @@ void dd_switch(struct dw_story *s, enum dw_layout to)
 
 /* ---- what breaks, and how it goes on ---- */
 
-static void seal(struct dw_story *s)
+static void seal(struct dw_scenario *s)
 {
     int n = n_peers(s);
     for (int i = 0; i < n; i++) {
@@ -155,7 +155,7 @@ static void seal(struct dw_story *s)
     }
 }
 
-bool dd_choose(struct dw_story *s, enum dw_layout *ret_layout, uint64_t *ret_version)
+bool dd_choose(struct dw_scenario *s, enum dw_layout *ret_layout, uint64_t *ret_version)
 {
     enum dw_layout try[] = {s->layout, s->older};
     struct hsp_state_piece held[64];
@@ -170,7 +170,7 @@ bool dd_choose(struct dw_story *s, enum dw_layout *ret_layout, uint64_t *ret_ver
 }
 
 /* From version @version of the segments of @layout. */
-static bool recover(struct dw_story *s, enum dw_layout layout, uint64_t version)
+static bool recover(struct dw_scenario *s, enum dw_layout layout, uint64_t version)
 {
     struct hsp_state_piece held[64];
     uint32_t n_held = dw_scan(s, layout, held);
@@ -201,7 +201,7 @@ static bool recover(struct dw_story *s, enum dw_layout layout, uint64_t version)
 }
 
 /* From the newest checkpoint. */
-static void restore(struct dw_story *s)
+static void restore(struct dw_scenario *s)
 {
     const struct dw_ckpt *c = &s->ckpt[s->n_ckpt - 1];
     struct xw_epoch d = {.epoch = s->epoch + 2,
@@ -219,7 +219,7 @@ static void restore(struct dw_story *s)
 }
 
 /* False: there is nothing to go on from. */
-static bool go_on(struct dw_story *s, struct dd_end *end)
+static bool go_on(struct dw_scenario *s, struct dd_end *end)
 {
     enum dw_layout layout;
     for (int turn = 0; turn < MOST_TURNS && dd_choose(s, &layout, &end->from); turn++) {
@@ -241,7 +241,7 @@ static bool go_on(struct dw_story *s, struct dd_end *end)
     return true;
 }
 
-struct dd_end dd_finish(struct dw_story *s)
+struct dd_end dd_finish(struct dw_scenario *s)
 {
     struct dd_end end = {0};
     for (int turn = 0; turn < MOST_TURNS; turn++) {

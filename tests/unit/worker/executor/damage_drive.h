@@ -13,18 +13,18 @@ struct dd_end {
     uint64_t from; /* the version, the last time */
 };
 
-void dd_folder(const struct dw_story *s, int dev, char ret[4300]); /* of checkpoints */
+void dd_folder(const struct dw_scenario *s, int dev, char ret[4300]); /* of checkpoints */
 /* Epoch 11, fresh, in @layout. */
-void dd_begin(struct dw_story *s, enum dw_layout layout);
+void dd_begin(struct dw_scenario *s, enum dw_layout layout);
 /* Hears all until @step steps are committed and @n_ckpt checkpoints are complete, or until something breaks. */
-void dd_until(struct dw_story *s, uint64_t step, uint32_t n_ckpt);
+void dd_until(struct dw_scenario *s, uint64_t step, uint32_t n_ckpt);
 /* Prepares epoch 12, to go on in layout @to with all three devices; dw_arm lets it. */
-void dd_switch(struct dw_story *s, enum dw_layout to);
+void dd_switch(struct dw_scenario *s, enum dw_layout to);
 /* To the end. Something may be broken already. */
-struct dd_end dd_finish(struct dw_story *s);
+struct dd_end dd_finish(struct dw_scenario *s);
 /* The newest version that is whole, of the newest layout of which there is one. False: none. */
-bool dd_choose(struct dw_story *s, enum dw_layout *ret_layout, uint64_t *ret_version);
+bool dd_choose(struct dw_scenario *s, enum dw_layout *ret_layout, uint64_t *ret_version);
 /* The losses of all steps and the final model are those of one undisturbed device. */
-void dd_assert_undisturbed(struct dw_story *s);
+void dd_assert_undisturbed(struct dw_scenario *s);
 
 #endif

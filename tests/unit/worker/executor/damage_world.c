@@ -14,7 +14,7 @@
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_restore.h"
 #include "worker/executor/epoch_transfer.h"
-#include "worker/executor/epoch_twins.h"
+#include "worker/executor/replica_check.h"
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
@@ -140,7 +140,7 @@ static bool harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t 
         uint8_t bit, *area = hsp_segment_area(s);
         int64_t at = choose(s, (enum dw_which)atomic_load(&board->which), "live", version, &bit);
         uint8_t *byte = (uint8_t *)e->dev.state + at;
-        *(e->env->backend->device ? hsp_ghost_byte(e->env->backend, byte) : byte) ^= bit;
+        *(e->env->backend->device ? hsp_mockdev_byte(e->env->backend, byte) : byte) ^= bit;
         area[at] ^= saved ? bit : 0;
     }
     return due;
@@ -153,7 +153,7 @@ WRAPS(hsp_epoch_fetch_weights);
 WRAPS(hsp_epoch_checkpoint);
 WRAPS(hsp_epoch_write_final);
 WRAPS(hsp_epoch_await_confirmed);
-WRAPS(hsp_epoch_twins_seal);
+WRAPS(hsp_replica_check_seal);
 WRAPS(hsp_epoch_device_load);
 WRAPS(hsp_epoch_report_step);
 WRAPS(hsp_epoch_restore);
@@ -211,13 +211,13 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
     }
 }
 
-enum hsp_status __wrap_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version,
-                                            const uint64_t *wrote, struct hsp_err *err)
+enum hsp_status __wrap_hsp_replica_check_seal(struct hsp_ex_epoch *e, uint64_t version,
+                                              const uint64_t *wrote, struct hsp_err *err)
 {
     (void)harm_live(e, AT_SEAL, version, true);
     bool computed = harm_live(e, AT_UPDATE, version, true) ||
                     (leaving && harm_live(e, AT_LEAVING, version, true));
-    return __real_hsp_epoch_twins_seal(e, version, computed ? NULL : wrote, err);
+    return __real_hsp_replica_check_seal(e, version, computed ? NULL : wrote, err);
 }
 
 enum hsp_status __wrap_hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,
@@ -290,10 +290,10 @@ void dw_salt(uint64_t salt)
 /* Of one undisturbed device: the same for all stories. */
 static double loss[XW_STEPS], val[XW_STEPS];
 
-struct dw_story dw_tell_story(struct xw_world *w)
+struct dw_scenario dw_play_scenario(struct xw_world *w)
 {
     static bool known;
-    struct dw_story s = {.w = w};
+    struct dw_scenario s = {.w = w};
     if (!known) {
         xw_reference(w, loss, val);
         known = true;
@@ -309,12 +309,12 @@ struct dw_story dw_tell_story(struct xw_world *w)
     return s;
 }
 
-int dw_ranks_of(const struct dw_story *s)
+int dw_ranks_of(const struct dw_scenario *s)
 {
     return (int)s->plan[s->layout]->plan->n_ranks;
 }
 
-static void note_break(struct dw_story *s, const struct hsp_msg *m)
+static void note_break(struct dw_scenario *s, const struct hsp_msg *m)
 {
     bool now =
         m->epoch == s->epoch || m->epoch + 1 == s->epoch; /* of a switch: what it leaves, too */
@@ -324,7 +324,7 @@ static void note_break(struct dw_story *s, const struct hsp_msg *m)
     }
 }
 
-static void note_checkpoint(struct dw_story *s, const struct hsp_msg *m)
+static void note_checkpoint(struct dw_scenario *s, const struct hsp_msg *m)
 {
     if (!m->u.ckpt.complete) {
         s->w->n_unwritten++;
@@ -335,18 +335,18 @@ static void note_checkpoint(struct dw_story *s, const struct hsp_msg *m)
     s->ckpt[s->n_ckpt++].m.reason = NULL;
 }
 
-static int keepers_of(const struct dw_story *s)
+static int replica_holders_of(const struct dw_scenario *s)
 {
     return s->layout == KEPT ? 1 : 0;
 }
 
-static int peers_of(const struct dw_story *s)
+static int peers_of(const struct dw_scenario *s)
 {
-    return dw_ranks_of(s) + keepers_of(s);
+    return dw_ranks_of(s) + replica_holders_of(s);
 }
 
 /* The words of a message; those about damage are counted. */
-static uint16_t note(struct dw_story *s, int dev)
+static uint16_t note(struct dw_scenario *s, int dev)
 {
     const struct hsp_msg *m = &s->w->last;
     if (m->type == HSP_MSG_STATE_DAMAGED && m->u.damaged.given_up_in != 0) {
@@ -375,7 +375,7 @@ static uint16_t note(struct dw_story *s, int dev)
     return m->type;
 }
 
-bool dw_hear(struct dw_story *s, int dev, int ms)
+bool dw_hear(struct dw_scenario *s, int dev, int ms)
 {
     bool came = xw_next_msg(s->w, dev, ms);
     if (came) {
@@ -384,13 +384,13 @@ bool dw_hear(struct dw_story *s, int dev, int ms)
     return came;
 }
 
-static uint16_t hear(struct dw_story *s, int dev)
+static uint16_t hear(struct dw_scenario *s, int dev)
 {
     assert_true(xw_next_msg(s->w, dev, XW_WAIT_MS));
     return note(s, dev);
 }
 
-void dw_await_msg(struct dw_story *s, int dev, uint16_t type)
+void dw_await_msg(struct dw_scenario *s, int dev, uint16_t type)
 {
     int64_t last = hsp_clock_ns(), until = last + 3 * (int64_t)XW_WAIT_MS * 1000000;
     uint16_t got;
@@ -402,7 +402,7 @@ void dw_await_msg(struct dw_story *s, int dev, uint16_t type)
     }
 }
 
-void dw_begin(struct dw_story *s, enum dw_layout layout, uint64_t step)
+void dw_begin(struct dw_scenario *s, enum dw_layout layout, uint64_t step)
 {
     s->layout = layout;
     s->epoch = 11;
@@ -411,7 +411,7 @@ void dw_begin(struct dw_story *s, enum dw_layout layout, uint64_t step)
                          .mode = HSP_MODE_FRESH,
                          .plan = s->plan[layout],
                          .n_peers = peers_of(s),
-                         .n_keepers = keepers_of(s)};
+                         .n_keepers = replica_holders_of(s)};
     xw_prepare(s->w, &d);
     for (int i = 0; i < d.n_peers; i++) {
         xw_send_start(s->w, i, 11, 0);
@@ -421,7 +421,7 @@ void dw_begin(struct dw_story *s, enum dw_layout layout, uint64_t step)
     }
 }
 
-void dw_kill_all(struct dw_story *s)
+void dw_kill_all(struct dw_scenario *s)
 {
     for (int i = 0; i < 3; i++) {
         xw_end(&s->w->ex[i]);
@@ -431,12 +431,12 @@ void dw_kill_all(struct dw_story *s)
     }
 }
 
-uint64_t dw_void_from(const struct dw_story *s, enum dw_layout layout)
+uint64_t dw_void_from(const struct dw_scenario *s, enum dw_layout layout)
 {
     return s->void_plan == layout ? s->void_from : UINT64_MAX;
 }
 
-uint32_t dw_scan(struct dw_story *s, enum dw_layout layout, struct hsp_state_piece ret[64])
+uint32_t dw_scan(struct dw_scenario *s, enum dw_layout layout, struct hsp_state_piece ret[64])
 {
     uint32_t m = 0;
     for (uint32_t i = 0; i < 3; i++) {
@@ -456,7 +456,7 @@ uint32_t dw_scan(struct dw_story *s, enum dw_layout layout, struct hsp_state_pie
     return m;
 }
 
-uint64_t dw_newest(struct dw_story *s, enum dw_layout layout)
+uint64_t dw_newest(struct dw_scenario *s, enum dw_layout layout)
 {
     struct hsp_state_piece held[64];
     uint64_t version = 0;
@@ -465,7 +465,7 @@ uint64_t dw_newest(struct dw_story *s, enum dw_layout layout)
     return version;
 }
 
-int dw_buddy_of(const struct dw_story *s, uint32_t owner)
+int dw_buddy_of(const struct dw_scenario *s, uint32_t owner)
 {
     const struct hsp_state_table *t = &s->plan[s->layout]->copies;
     for (uint32_t i = 0; i < t->n; i++) {
@@ -473,11 +473,11 @@ int dw_buddy_of(const struct dw_story *s, uint32_t owner)
             return (int)t->row[i].to;
         }
     }
-    fail_msg("rank %u has no buddy", owner);
+    fail_msg("rank %u has no replica peer", owner);
     return 0;
 }
 
-uint64_t dw_newest_copied(struct dw_story *s, enum dw_layout layout, uint32_t owner)
+uint64_t dw_newest_copied(struct dw_scenario *s, enum dw_layout layout, uint32_t owner)
 {
     uint64_t version = dw_newest(s, layout);
     const char *there = s->w->ex[dw_buddy_of(s, owner)].state_dir;
@@ -497,7 +497,7 @@ uint64_t dw_newest_copied(struct dw_story *s, enum dw_layout layout, uint32_t ow
     return version;
 }
 
-bool dw_all_ready(struct dw_story *s, int n)
+bool dw_all_ready(struct dw_scenario *s, int n)
 {
     bool ready = true;
     for (int i = 0; i < n; i++) {
@@ -517,7 +517,7 @@ bool dw_all_ready(struct dw_story *s, int n)
     return ready;
 }
 
-void dw_prepare_switch(struct dw_story *s, enum dw_layout to)
+void dw_prepare_switch(struct dw_scenario *s, enum dw_layout to)
 {
     s->epoch = 12;
     struct xw_epoch d = xw_go_on(12, HSP_MODE_SWITCH, (struct xw_layout){to, s->plan[to]},
@@ -526,13 +526,13 @@ void dw_prepare_switch(struct dw_story *s, enum dw_layout to)
     assert_true(dw_all_ready(s, 3));
 }
 
-void dw_arm(struct dw_story *s)
+void dw_arm(struct dw_scenario *s)
 {
     xw_send_ref(s->w, 0, HSP_MSG_ARM, 12);
     xw_send_ref(s->w, 1, HSP_MSG_ARM, 12);
 }
 
-void dw_assert_void(struct dw_story *s)
+void dw_assert_void(struct dw_scenario *s)
 {
     struct hsp_state_piece held[64];
     uint64_t from = dw_void_from(s, s->layout);
@@ -542,7 +542,7 @@ void dw_assert_void(struct dw_story *s)
     }
 }
 
-uint64_t dw_recover(struct dw_story *s, enum dw_layout layout)
+uint64_t dw_recover(struct dw_scenario *s, enum dw_layout layout)
 {
     struct xw_epoch d;
     s->layout = layout;
@@ -560,7 +560,7 @@ uint64_t dw_recover(struct dw_story *s, enum dw_layout layout)
                               .plan = s->plan[layout],
                               .from = s->plan[layout],
                               .n_peers = n,
-                              .n_keepers = keepers_of(s)};
+                              .n_keepers = replica_holders_of(s)};
         for (uint32_t i = 0; i < n_held; i++) {
             if (held[i].version == version && d.n_live < 8) {
                 d.live[d.n_live++] = (struct hsp_prepare_source){HSP_DEVICE_NODE(held[i].device),
@@ -576,7 +576,7 @@ uint64_t dw_recover(struct dw_story *s, enum dw_layout layout)
     return d.step;
 }
 
-void dw_await_break(struct dw_story *s, int n)
+void dw_await_break(struct dw_scenario *s, int n)
 {
     for (int i = 0; i < n; i++) {
         s->broke[i][0] = '\0';
@@ -588,7 +588,7 @@ void dw_await_break(struct dw_story *s, int n)
     }
 }
 
-bool dw_broke_with(const struct dw_story *s, const char *what)
+bool dw_broke_with(const struct dw_scenario *s, const char *what)
 {
     bool found = false;
     for (int i = 0; i < XW_MAX_DEV; i++) {
@@ -597,20 +597,20 @@ bool dw_broke_with(const struct dw_story *s, const char *what)
     return found;
 }
 
-void dw_free_plans(struct dw_story *s)
+void dw_free_plans(struct dw_scenario *s)
 {
     for (enum dw_layout l = DP; l < N_LAYOUTS; l++) {
         (void)hsp_epoch_plan_free(s->plan[l]);
     }
 }
 
-void dw_assert_undisturbed(const struct dw_story *s)
+void dw_assert_undisturbed(const struct dw_scenario *s)
 {
     xw_assert_same(loss, s->w->loss);
     xw_assert_same(val, s->w->val);
 }
 
-void dw_end_story(struct dw_story *s)
+void dw_end_scenario(struct dw_scenario *s)
 {
     while (!s->w->finished) {
         (void)hear(s, 0);
@@ -633,7 +633,7 @@ int dw_setup_device(void **state)
     struct xw_world *w = *state;
     w->device = true;
     for (int i = 0; i < XW_MAX_DEV; i++) {
-        w->ghost[i].must_pin = true;
+        w->mockdev[i].must_pin = true;
     }
     return rc;
 }

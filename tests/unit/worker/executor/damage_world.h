@@ -11,7 +11,7 @@
 
 /* Two data parallel, each with half of the optimizer; a pipeline of three; two and three that have
  * all of it; one that has all, and two with halves; two that have all of it on one node, and device 2
- * as their keeper. */
+ * as their replica holder. */
 enum dw_layout { NO_LAYOUT, DP, PP, TWO, THREE, CUT, KEPT, N_LAYOUTS };
 
 /* When an executor damages a segment of its own, or, up to AT_READ, the state that it computes with. */
@@ -43,7 +43,7 @@ struct dw_ckpt {
 };
 #define DW_CKPTS 8
 
-struct dw_story {
+struct dw_scenario {
     struct xw_world *w;
     struct hsp_epoch_plan *plan[N_LAYOUTS];
     uint64_t epoch;        /* the newest */
@@ -67,15 +67,15 @@ struct dw_story {
 };
 
 int dw_setup(void **state);
-int dw_setup_device(void **state); /* executors compute on ghosts, which want pinned memory */
+int dw_setup_device(void **state); /* executors compute on mock devices, which want pinned memory */
 int dw_teardown(void **state);
 
 /* Executors, and the losses of one undisturbed device: the same for all stories. */
-struct dw_story dw_tell_story(struct xw_world *w);
+struct dw_scenario dw_play_scenario(struct xw_world *w);
 /* The job goes on to its end, with these losses. */
-void dw_end_story(struct dw_story *s);
-void dw_free_plans(struct dw_story *s);
-void dw_assert_undisturbed(const struct dw_story *s); /* its losses are those */
+void dw_end_scenario(struct dw_scenario *s);
+void dw_free_plans(struct dw_scenario *s);
+void dw_assert_undisturbed(const struct dw_scenario *s); /* its losses are those */
 
 /* Device @dev damages, @when, its own home of @version or the next that comes (@owner NOBODY,
  * TWIN), or what it keeps of rank @owner. */
@@ -93,35 +93,35 @@ struct hsp_state_segment *dw_open_piece(const char *dir, uint64_t plan, uint32_t
 void dw_flip_piece(const char *dir, uint64_t plan, uint32_t owner, uint64_t version,
                    enum dw_which which);
 /* The device that keeps a copy of rank @owner's part, and not its own. */
-int dw_buddy_of(const struct dw_story *s, uint32_t owner);
-int dw_ranks_of(const struct dw_story *s);
+int dw_buddy_of(const struct dw_scenario *s, uint32_t owner);
+int dw_ranks_of(const struct dw_scenario *s);
 
 /* Epoch 11, fresh, until step @step. */
-void dw_begin(struct dw_story *s, enum dw_layout layout, uint64_t step);
+void dw_begin(struct dw_scenario *s, enum dw_layout layout, uint64_t step);
 /* Epoch 12 is prepared, to go on in layout @to with all three devices; dw_arm: its two predecessors may leave. */
-void dw_prepare_switch(struct dw_story *s, enum dw_layout to);
-void dw_arm(struct dw_story *s);
-void dw_kill_all(struct dw_story *s);
+void dw_prepare_switch(struct dw_scenario *s, enum dw_layout to);
+void dw_arm(struct dw_scenario *s);
+void dw_kill_all(struct dw_scenario *s);
 /* The next message of device @dev, if one comes within @ms: noted. */
-bool dw_hear(struct dw_story *s, int dev, int ms);
+bool dw_hear(struct dw_scenario *s, int dev, int ms);
 /* Waits for a message of @type from device @dev; its words about damage are counted. */
-void dw_await_msg(struct dw_story *s, int dev, uint16_t type);
+void dw_await_msg(struct dw_scenario *s, int dev, uint16_t type);
 /* The epoch breaks: all are sealed. */
-void dw_await_break(struct dw_story *s, int n);
-bool dw_broke_with(const struct dw_story *s, const char *what);
+void dw_await_break(struct dw_scenario *s, int n);
+bool dw_broke_with(const struct dw_scenario *s, const char *what);
 /* The least version of @layout that was given up and may not be deleted yet; UINT64_MAX: none. */
-uint64_t dw_void_from(const struct dw_story *s, enum dw_layout layout);
+uint64_t dw_void_from(const struct dw_scenario *s, enum dw_layout layout);
 /* All are READY, so they have nothing of it any more; from now on none counts as given up. */
-void dw_assert_void(struct dw_story *s);
+void dw_assert_void(struct dw_scenario *s);
 /* The pieces of layout @layout on devices 0 to 2, but for those that were given up. */
-uint32_t dw_scan(struct dw_story *s, enum dw_layout layout, struct hsp_state_piece ret[64]);
-uint64_t dw_newest(struct dw_story *s, enum dw_layout layout);
+uint32_t dw_scan(struct dw_scenario *s, enum dw_layout layout, struct hsp_state_piece ret[64]);
+uint64_t dw_newest(struct dw_scenario *s, enum dw_layout layout);
 /* The same, of which the buddy of rank @owner has a copy: a version that was killed before is taken away. */
-uint64_t dw_newest_copied(struct dw_story *s, enum dw_layout layout, uint32_t owner);
+uint64_t dw_newest_copied(struct dw_scenario *s, enum dw_layout layout, uint32_t owner);
 /* All answers to a PREPARE: true when all are READY. */
-bool dw_all_ready(struct dw_story *s, int n);
+bool dw_all_ready(struct dw_scenario *s, int n);
 /* Goes on from the newest version that is whole in @layout and was not given up, in the same
  * layout; tries again when one of them lacks what it was to have. Returns the version. */
-uint64_t dw_recover(struct dw_story *s, enum dw_layout layout);
+uint64_t dw_recover(struct dw_scenario *s, enum dw_layout layout);
 
 #endif

@@ -408,7 +408,7 @@ static void an_epoch_that_is_over_leaves_its_disk(void **state)
     unsigned n = atomic_load(&n_hung);
     atomic_store(&hangs, AT_PUT);
     (void)alarm(20); /* HSP_DISK_MS is longer */
-    assert_int_equal(pthread_create(&t, NULL, hsp_epoch_keeper, e), 0);
+    assert_int_equal(pthread_create(&t, NULL, hsp_epoch_replication, e), 0);
     while (atomic_load(&n_hung) == n) {
         (void)usleep(1000);
     }
@@ -436,7 +436,7 @@ static void an_epoch_that_is_over_writes_no_more(void **state)
     unsigned n = atomic_load(&n_puts);
     atomic_store(&ends_at_open, e);
     (void)alarm(60);
-    (void)hsp_epoch_keeper(e);
+    (void)hsp_epoch_replication(e);
     assert_int_equal(e->uncopied.code, HSP_OK);
     assert_int_equal(atomic_load(&n_puts), n);
     while (is_there(&w, attempt(&w, EM_STEP))) {

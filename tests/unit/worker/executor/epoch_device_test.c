@@ -1,5 +1,5 @@
-/* The state of an epoch on a device whose memory the host cannot touch (tests/lib/ghost.h), and on
- * a CPU: the pinning and unpinning of its segments, the copies, the message where nothing can be
+/* The state of an epoch on a device whose memory the host cannot touch (tests/lib/mockdev.h), and
+ * on a CPU: the pinning and unpinning of its segments, the copies, the message where nothing can be
  * pinned, and the comparison of each byte. */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 #include "proto/host/file_io.h"
 #include "proto/layout/box.h"
-#include "tests/lib/ghost.h"
+#include "tests/lib/mockdev.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/backend/cpu/cpu.h"
 #include "worker/executor/epoch.h"
@@ -85,23 +85,23 @@ static int teardown(void **state)
     return 0;
 }
 
-static void open_device(struct world *w, struct hsp_ghost_opts o)
+static void open_device(struct world *w, struct hsp_mockdev_opts o)
 {
     struct hsp_err err = {0};
     o.seed = hsp_test_seed();
     o.max_delay_us = 300;
-    assert_ok(hsp_ghost_open(&o, &w->env.backend, &err), &err);
+    assert_ok(hsp_mockdev_open(&o, &w->env.backend, &err), &err);
 }
 
 static uint32_t pinned(const struct world *w)
 {
-    return hsp_ghost_tally(w->env.backend).pinned;
+    return hsp_mockdev_tally(w->env.backend).pinned;
 }
 
 static void assert_no_breach(struct world *w)
 {
     struct hsp_err why = {0};
-    if (hsp_ghost_forgive(w->env.backend, &why)) {
+    if (hsp_mockdev_forgive(w->env.backend, &why)) {
         fail_msg("%s", why.msg);
     }
 }
@@ -149,7 +149,7 @@ static void there_and_back(struct world *w, double first)
 static void segments_are_pinned_as_long_as_they_are_used(void **state)
 {
     struct world *w = *state;
-    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    open_device(w, (struct hsp_mockdev_opts){.must_pin = true});
     for (int k = 0; k < 3; k++) {
         take(w);
         assert_int_equal(pinned(w), 2);
@@ -166,7 +166,7 @@ static void what_cannot_be_pinned_is_copied_and_told_once(void **state)
     uint8_t *text = NULL;
     size_t bytes = 0;
     struct hsp_err err = {0};
-    open_device(w, (struct hsp_ghost_opts){.no_pin = true});
+    open_device(w, (struct hsp_mockdev_opts){.no_pin = true});
     for (int k = 0; k < 3; k++) {
         take(w);
         assert_int_equal(pinned(w), 0);
@@ -193,7 +193,7 @@ static void compare(struct world *w, int64_t rows, int64_t columns)
 {
     struct hsp_err err = {0};
     const int64_t ext[HSP_MAX_RANK] = {rows, columns}, bytes = 8 * rows * columns;
-    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    open_device(w, (struct hsp_mockdev_opts){.must_pin = true});
     w->bind.box = w->state.full = hsp_box_whole(2, ext);
     w->e.prog.bind.state_bytes = bytes;
     take(w);
@@ -207,7 +207,7 @@ static void compare(struct world *w, int64_t rows, int64_t columns)
     assert_int_equal(first_that_differs(w, 4), UINT32_MAX);
     for (uint64_t i = 0; i < 12; i++) {
         int64_t at = i == 0 ? 0 : i == 1 ? bytes - 1 : hsp_test_range("bytes", i, 0, bytes - 1);
-        uint8_t *byte = hsp_ghost_byte(w->env.backend, (uint8_t *)w->e.dev.state + at);
+        uint8_t *byte = hsp_mockdev_byte(w->env.backend, (uint8_t *)w->e.dev.state + at);
         *byte ^= (uint8_t)(1u << i % 8);
         assert_int_equal(first_that_differs(w, 4), 0);
         *byte ^= (uint8_t)(1u << i % 8);
@@ -229,7 +229,7 @@ static void what_was_read_first_is_compared_with_its_seal(void **state)
 {
     struct world *w = *state;
     uint64_t read;
-    open_device(w, (struct hsp_ghost_opts){0});
+    open_device(w, (struct hsp_mockdev_opts){0});
     take(w);
     atomic_store(&w->e.slots.taken, 4 * 2 + 0);
     w->e.first = 4;
@@ -257,7 +257,7 @@ static void what_was_read_is_compared_with_what_was_written(void **state)
 {
     struct world *w = *state;
     struct hsp_state_sums before = {.wrote = {7, 9}}, sums = {.read = {7, 9}, .wrote = {3, 4}};
-    open_device(w, (struct hsp_ghost_opts){0});
+    open_device(w, (struct hsp_mockdev_opts){0});
     take(w);
     w->e.dev.newest = (struct hsp_written){.version = 5, .sums = &sums, .before = &before};
     assert_int_equal(hsp_epoch_device_changed(&w->e, 4), UINT32_MAX);
@@ -278,7 +278,7 @@ static void a_segment_is_compared_with_what_was_written(void **state)
 {
     struct world *w = *state;
     struct hsp_state_sums sums = {{0, 0}, {0, 0}};
-    open_device(w, (struct hsp_ghost_opts){0});
+    open_device(w, (struct hsp_mockdev_opts){0});
     take(w);
     atomic_store(&w->e.slots.taken, 4 * 2 + 0);
     double *x = hsp_segment_area(w->e.seg[0]);
@@ -350,10 +350,10 @@ static void a_due_version_leaves_its_only_slot_once(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
-    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    open_device(w, (struct hsp_mockdev_opts){.must_pin = true});
     take(w);
     there_and_back(w, 1);
-    assert_in_range(hsp_ghost_tally(w->env.backend).memory, BYTES, 2 * BYTES - 1);
+    assert_in_range(hsp_mockdev_tally(w->env.backend).memory, BYTES, 2 * BYTES - 1);
     copy_of = w->env.backend->copy;
     w->env.backend->copy = count_copy;
     for (uint64_t version = 6; version < 9; version++) {
@@ -371,7 +371,7 @@ static void a_due_version_leaves_its_only_slot_once(void **state)
 static void segments_are_pinned_in_pieces(void **state)
 {
     struct world *w = *state;
-    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    open_device(w, (struct hsp_mockdev_opts){.must_pin = true});
     w->env.pin_piece = PIECE;
     take(w);
     assert_int_equal(pinned(w), 6);
@@ -398,7 +398,7 @@ static void an_epoch_that_is_cancelled_pins_no_more(void **state)
     struct hsp_err err = {0};
     bool of_host;
     ends = w;
-    open_device(w, (struct hsp_ghost_opts){0});
+    open_device(w, (struct hsp_mockdev_opts){0});
     w->env.pin_piece = PIECE;
     pin_now = w->env.backend->pin;
     w->env.backend->pin = pin_and_end;
@@ -419,7 +419,7 @@ static void an_epoch_that_is_cancelled_pins_no_more(void **state)
 static void a_segment_without_bytes_is_not_pinned(void **state)
 {
     struct world *w = *state;
-    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    open_device(w, (struct hsp_mockdev_opts){.must_pin = true});
     w->e.prog.bind.n_state = 0;
     w->e.prog.bind.state_bytes = 0;
     take(w);
@@ -433,7 +433,7 @@ static void no_memory_no_pins(void **state)
     struct world *w = *state;
     struct hsp_err err = {0};
     bool of_host = true;
-    open_device(w, (struct hsp_ghost_opts){.memory = 100});
+    open_device(w, (struct hsp_mockdev_opts){.memory = 100});
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     assert_status(hsp_epoch_device_take(&w->e, &of_host, &err), HSP_ENOMEM);
     assert_false(of_host);
@@ -458,7 +458,7 @@ static void want_of_pinned_memory_is_not_the_devices(void **state)
     struct hsp_err err = {0};
     enum hsp_fact_kind fact;
     uint64_t lacks = 0;
-    open_device(w, (struct hsp_ghost_opts){0});
+    open_device(w, (struct hsp_mockdev_opts){0});
     w->env.mem_bytes = 1 << 20;
     alloc_all = w->env.backend->alloc;
     w->env.backend->alloc = alloc_but_pinned;
@@ -494,7 +494,7 @@ static void end(struct world *w, bool dropped)
 
 static uint32_t pins(const struct world *w)
 {
-    return hsp_ghost_tally(w->env.backend).pins;
+    return hsp_mockdev_tally(w->env.backend).pins;
 }
 
 /* The file of slot @slot in layout @plan; 0: there is none. */
@@ -513,7 +513,7 @@ static void the_next_layout_pins_nothing(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
-    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    open_device(w, (struct hsp_mockdev_opts){.must_pin = true});
     w->env.pin_piece = PIECE;
     prepare(w, 2, 8);
     there_and_back(w, 1.0);
@@ -563,7 +563,7 @@ static void the_next_layout_pins_nothing(void **state)
 static void a_layout_that_goes_on_is_pinned_once(void **state)
 {
     struct world *w = *state;
-    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    open_device(w, (struct hsp_mockdev_opts){.must_pin = true});
     for (int k = 0; k < 3; k++) {
         prepare(w, 2, 8);
         assert_int_equal(pins(w), 2);
@@ -584,7 +584,7 @@ static void a_copy_takes_the_spare_of_a_home(void **state)
     struct world *w = *state;
     struct hsp_pkg_param param = {.name = "w", .rank = 2, .ext = {8, 4}};
     struct hsp_pkg_row copy = {.from = 1, .box = hsp_box_whole(2, full)};
-    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    open_device(w, (struct hsp_mockdev_opts){.must_pin = true});
     prepare(w, 2, 8);
     const void *home[2] = {hsp_segment_map(w->e.seg[0]), hsp_segment_map(w->e.seg[1])};
     end(w, false);
@@ -613,7 +613,7 @@ static void a_copy_takes_the_spare_of_a_home(void **state)
 static void a_spare_that_was_cut_is_not_used(void **state)
 {
     struct world *w = *state;
-    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    open_device(w, (struct hsp_mockdev_opts){.must_pin = true});
     prepare(w, 2, 8);
     end(w, true);
     hsp_spare_cut(w->dir);
@@ -631,7 +631,7 @@ static void what_is_dropped_beside_steps_stays_mapped(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
-    open_device(w, (struct hsp_ghost_opts){0});
+    open_device(w, (struct hsp_mockdev_opts){0});
     atomic_store(&w->env.on_device, 1); /* the other one, */
     (void)w->env.backend->native(w->env.backend,
                                  HSP_DEVQ_COMM); /* whose transport may be at work */
@@ -679,11 +679,11 @@ static void leave_other(struct world *w, struct message *m)
     struct hsp_err err = {0};
     struct hsp_backend *b = w->env.backend;
     void *p = NULL;
-    const struct hsp_ghost_work work = {.ready = has_come, .run = arrives, .arg = m};
+    const struct hsp_mockdev_work work = {.ready = has_come, .run = arrives, .arg = m};
     assert_ok(b->alloc(b, HSP_MEM_DEVICE, 4096, &p, &err), &err);
-    hsp_ghost_submit(b->native(b, HSP_DEVQ_LANE), &work);
+    hsp_mockdev_submit(b->native(b, HSP_DEVQ_LANE), &work);
     b->release(b, HSP_MEM_DEVICE, p);
-    assert_int_equal(hsp_ghost_tally(b).memory, 4096);
+    assert_int_equal(hsp_mockdev_tally(b).memory, 4096);
 }
 
 /* At a hand-over it goes as soon as the device is idle, also where the next epoch has no part on it. */
@@ -691,14 +691,14 @@ static void what_the_epoch_before_has_left_goes_at_once(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
-    open_device(w, (struct hsp_ghost_opts){0});
+    open_device(w, (struct hsp_mockdev_opts){0});
     for (int member = 0; member < 2; member++) {
         struct message m = {.looks = 100};
         w->e.member = member != 0;
         leave_other(w, &m);
         assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
         assert_true(atomic_load(&m.done));
-        assert_int_equal(hsp_ghost_tally(w->env.backend).memory,
+        assert_int_equal(hsp_mockdev_tally(w->env.backend).memory,
                          member * (BYTES + 8)); /* the state, and the hash of its row */
     }
     hsp_epoch_device_close(&w->e);
@@ -724,7 +724,7 @@ static void what_was_discarded_goes_before_new_segments(void **state)
     struct hsp_err err = {0};
     enum hsp_fact_kind fact;
     uint64_t lacks = 0;
-    open_device(w, (struct hsp_ghost_opts){.keeps = true});
+    open_device(w, (struct hsp_mockdev_opts){.keeps = true});
     w->env.mem_bytes = 1 << 20;
     take(w);
     there_and_back(w, 1.0);
@@ -755,7 +755,7 @@ static void nothing_waits_for_a_peer_that_is_gone(void **state)
     struct world *w = *state;
     struct hsp_err err = {0};
     struct message m = {.looks = UINT_MAX};
-    open_device(w, (struct hsp_ghost_opts){0});
+    open_device(w, (struct hsp_mockdev_opts){0});
     w->e.member = false;
     w->e.lost = true;
     leave_other(w, &m);
@@ -763,17 +763,17 @@ static void nothing_waits_for_a_peer_that_is_gone(void **state)
     assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
     (void)alarm(0);
     assert_false(trims(w));
-    assert_int_equal(hsp_ghost_tally(w->env.backend).memory, 4096);
+    assert_int_equal(hsp_mockdev_tally(w->env.backend).memory, 4096);
     atomic_store(&m.looks, 0);
-    while (!atomic_load(&m.done) || hsp_ghost_tally(w->env.backend).pending > 0) {
+    while (!atomic_load(&m.done) || hsp_mockdev_tally(w->env.backend).pending > 0) {
         (void)usleep(1000);
     }
     (void)pthread_mutex_lock(&w->env.greets);
     assert_false(trims(w));
-    assert_int_equal(hsp_ghost_tally(w->env.backend).memory, 4096);
+    assert_int_equal(hsp_mockdev_tally(w->env.backend).memory, 4096);
     (void)pthread_mutex_unlock(&w->env.greets);
     assert_true(trims(w));
-    assert_int_equal(hsp_ghost_tally(w->env.backend).memory, 0);
+    assert_int_equal(hsp_mockdev_tally(w->env.backend).memory, 0);
 }
 
 HSP_TEST_FILE(epoch_device_test)

@@ -10,7 +10,7 @@
 #include "worker/backend/cpu/cpu.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch_replicate.h"
-#include "worker/executor/epoch_twins.h"
+#include "worker/executor/replica_check.h"
 
 struct hsp_pkg_param em_params[1] = {{"wte.weight", 2, {6, 4}}};
 
@@ -49,7 +49,7 @@ void em_make_next(const struct em_world *w, struct em_member *m)
     m->e.written = EM_STEP + 1;
     m->e.due =
         (struct hsp_due){.all = true, .newest = EM_STEP + 1, .before = EM_STEP, .pending = true};
-    assert_ok(hsp_epoch_twins_open(&m->e, &err), &err);
+    assert_ok(hsp_replica_check_open(&m->e, &err), &err);
 }
 
 void em_damage(struct em_member *m, uint64_t version)
@@ -142,7 +142,7 @@ void em_end_world(struct em_world *w)
         m->e.mesh[HSP_MESH_STATE]->ops->close(m->e.mesh[HSP_MESH_STATE]);
         (void)hsp_segment_close(m->e.seg[EM_STEP % 2]);
         (void)hsp_segment_close(m->e.seg[(EM_STEP + 1) % 2]);
-        hsp_epoch_twins_close(&m->e);
+        hsp_replica_check_close(&m->e);
         hsp_disk_threads_close(&m->env.disks);
         if (m->cpu != NULL) {
             m->cpu->release(m->cpu, HSP_MEM_DEVICE, m->e.dev.state);
@@ -183,7 +183,7 @@ void em_join(struct em_world *w)
 
 void em_keep(struct em_member *m)
 {
-    (void)hsp_epoch_keeper(&m->e);
+    (void)hsp_epoch_replication(&m->e);
 }
 
 void em_assert_refused(enum hsp_status st, const struct hsp_err *err, enum hsp_status want,

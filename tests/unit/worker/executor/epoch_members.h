@@ -50,7 +50,7 @@ void em_damage(struct em_member *m, uint64_t version); /* flips a bit */
 /* Each member begins @work on a thread of its own; em_join waits for all. A minute is the most. */
 void em_start(struct em_world *w, void (*work)(struct em_member *m));
 void em_join(struct em_world *w);
-void em_keep(struct em_member *m); /* such work: the keeper thread */
+void em_keep(struct em_member *m); /* such work: the replication thread */
 
 void em_assert_refused(enum hsp_status st, const struct hsp_err *err, enum hsp_status want,
                        const char *why);

@@ -1,5 +1,5 @@
-/* The keeper threads of members when one of them cannot go on, so that nobody waits for what will not
- * come; copies and seals of damaged state. */
+/* The replication threads of members when one of them cannot go on, so that nobody waits for what
+ * will not come; copies and seals of damaged state. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,11 +12,11 @@
 #include "worker/executor/epoch_replicate.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_train.h"
-#include "worker/executor/epoch_twins.h"
+#include "worker/executor/replica_check.h"
 #include "worker/state/box_hash.h"
 
 /* A vote waits for copies of its version; the one who makes them has not what it should copy. */
-static void a_vote_does_not_wait_for_a_keeper_that_failed(void **state)
+static void a_vote_does_not_wait_for_a_replica_holder_that_failed(void **state)
 {
     struct em_world w;
     struct hsp_err err = {0};
@@ -61,8 +61,9 @@ static void trains_or_keeps(struct em_member *m)
     }
 }
 
-/* The next version is due a thousand steps later: a keeper knows of the first vote all the same. */
-static void a_keeper_hears_of_the_first_vote_at_once(void **state)
+/* The next version is due a thousand steps later: a replica holder knows of the first vote all the
+ * same. */
+static void a_replica_holder_hears_of_the_first_vote_at_once(void **state)
 {
     struct em_world w;
     struct hsp_err err = {0};
@@ -78,9 +79,9 @@ static void a_keeper_hears_of_the_first_vote_at_once(void **state)
         p->share_notes = true;
         w.m[r].env.state_dir = w.dir;
         w.m[r].e.due.newest = EM_STEP;
-        assert_ok(hsp_epoch_twins_open(&w.m[r].e, &err), &err);
+        assert_ok(hsp_replica_check_open(&w.m[r].e, &err), &err);
     }
-    struct hsp_ex_epoch *first = &w.m[0].e, *keeper = &w.m[1].e;
+    struct hsp_ex_epoch *first = &w.m[0].e, *replica_holder = &w.m[1].e;
     em_start(&w, trains_or_keeps);
     assert_ok(hsp_epoch_await_confirmed(first, EM_STEP, &err), &err);
     hsp_epoch_report_step(first, &v, all, 1, 0.25, 0);
@@ -89,15 +90,15 @@ static void a_keeper_hears_of_the_first_vote_at_once(void **state)
     (void)pthread_mutex_unlock(&first->lock);
     while (!voted) {
         (void)usleep(100);
-        (void)pthread_mutex_lock(&keeper->lock);
-        voted = keeper->voted;
-        (void)pthread_mutex_unlock(&keeper->lock);
+        (void)pthread_mutex_lock(&replica_holder->lock);
+        voted = replica_holder->voted;
+        (void)pthread_mutex_unlock(&replica_holder->lock);
     }
     (void)pthread_mutex_lock(&first->lock);
     first->no_more_versions = true;
     (void)pthread_cond_broadcast(&first->cond);
     (void)pthread_mutex_unlock(&first->lock);
-    keeper->mesh[HSP_MESH_STATE]->ops->abort(keeper->mesh[HSP_MESH_STATE]);
+    replica_holder->mesh[HSP_MESH_STATE]->ops->abort(replica_holder->mesh[HSP_MESH_STATE]);
     em_join(&w);
     em_end_world(&w);
 }
@@ -333,7 +334,7 @@ static void a_copy_damaged_as_it_is_written_does_not_verify(void **state)
 
 static void settle(struct em_member *m)
 {
-    m->st = hsp_epoch_twins_settle(&m->e, EM_STEP + 1, &m->err);
+    m->st = hsp_replica_check_settle(&m->e, EM_STEP + 1, &m->err);
 }
 
 /* Of two replicas that differ the one is wrong whose version before is not sealed any more. */
@@ -355,10 +356,10 @@ static void a_replica_made_of_a_version_that_is_gone_is_the_wrong_one(void **sta
     em_damage(&w.m[0], EM_STEP + 1); /* computed so */
     ((uint8_t *)w.m[0].e.dev.state)[3] ^= 1;
     for (uint32_t r = 0; r < 2; r++) {
-        assert_ok(hsp_epoch_twins_seal(&w.m[r].e, EM_STEP + 1, NULL, &err), &err);
+        assert_ok(hsp_replica_check_seal(&w.m[r].e, EM_STEP + 1, NULL, &err), &err);
     }
-    assert_true(hsp_epoch_twins_sum(&w.m[0].e, EM_STEP + 1) +
-                    hsp_epoch_twins_sum(&w.m[1].e, EM_STEP + 1) !=
+    assert_true(hsp_replica_check_sum(&w.m[0].e, EM_STEP + 1) +
+                    hsp_replica_check_sum(&w.m[1].e, EM_STEP + 1) !=
                 0);
     hsp_segment_unseal(w.m[0].e.seg[EM_STEP % 2]);
     em_start(&w, settle);
@@ -463,8 +464,8 @@ HSP_TEST_FILE(epoch_replicate_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_give_way_to_steps),
-        cmocka_unit_test(a_vote_does_not_wait_for_a_keeper_that_failed),
-        cmocka_unit_test(a_keeper_hears_of_the_first_vote_at_once),
+        cmocka_unit_test(a_vote_does_not_wait_for_a_replica_holder_that_failed),
+        cmocka_unit_test(a_replica_holder_hears_of_the_first_vote_at_once),
         cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
         cmocka_unit_test(what_one_thread_does_not_seal_no_other_seals),
         cmocka_unit_test(what_no_step_has_written_is_not_sealed_damaged),

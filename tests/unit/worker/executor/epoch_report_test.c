@@ -112,8 +112,8 @@ static uint64_t lines_noted(const char *dir)
 }
 
 /* Of three nodes @n_ranks train and the others keep the state: they note all steps, for any may be the last that
- * knows; where an older program is among them, the heir of rank 0 alone. */
-static void keepers_note(uint32_t n_ranks, bool agreed)
+ * knows; where an older program is among them, the successor of rank 0 alone. */
+static void replica_holders_note(uint32_t n_ranks, bool agreed)
 {
     static struct hsp_pkg_peer three[3] = {{.name = "a/0"}, {.name = "b/0"}, {.name = "c/0"}};
     struct hsp_comm *comm[3];
@@ -155,23 +155,24 @@ static void keepers_note(uint32_t n_ranks, bool agreed)
     }
 }
 
-static void every_keeper_notes_the_steps(void **state)
+static void every_replica_holder_notes_the_steps(void **state)
 {
     (void)state;
-    keepers_note(1, true);
-    keepers_note(2, true);
+    replica_holders_note(1, true);
+    replica_holders_note(2, true);
 }
 
 /* One device trains, two nodes keep its state: the first of them has every step with the next version. */
-static void a_keeper_says_it_where_nobody_else_trains(void **state)
+static void a_replica_holder_says_it_where_nobody_else_trains(void **state)
 {
     (void)state;
-    keepers_note(1, false);
-    keepers_note(2, false);
+    replica_holders_note(1, false);
+    replica_holders_note(2, false);
 }
 
-/* Where few versions are due the steps of many votes go to keepers at once, and with them the version that they take. */
-static void keepers_are_told_of_many_steps(void **state)
+/* Where few versions are due the steps of many votes go to replica holders at once, and with them
+ * the version that they take. */
+static void replica_holders_are_told_of_many_steps(void **state)
 {
     (void)state;
     enum { FIRST = HSP_EPOCH_SAID / 2, LAST = FIRST + HSP_EPOCH_SAID + 3 };
@@ -314,9 +315,9 @@ HSP_TEST_FILE(epoch_report_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_says_what_the_first_may_have_taken_with_it),
-        cmocka_unit_test(every_keeper_notes_the_steps),
-        cmocka_unit_test(keepers_are_told_of_many_steps),
-        cmocka_unit_test(a_keeper_says_it_where_nobody_else_trains),
+        cmocka_unit_test(every_replica_holder_notes_the_steps),
+        cmocka_unit_test(replica_holders_are_told_of_many_steps),
+        cmocka_unit_test(a_replica_holder_says_it_where_nobody_else_trains),
         cmocka_unit_test(a_loss_is_read_whole),
         cmocka_unit_test(a_loss_is_told_before_the_mesh_says_so),
     };

@@ -12,7 +12,7 @@
 
 static void test_a_home_at_rest(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_begin(&s, PP, 10);
     dw_kill_all(&s);
     uint64_t version = dw_newest_copied(&s, PP, 1);
@@ -23,13 +23,13 @@ static void test_a_home_at_rest(void **state)
     assert_int_equal(s.told.version, version);
     assert_non_null(strstr(s.part, "(")); /* "wte.weight (m) [0:8, 0:4]" */
     assert_non_null(strstr(s.part, "["));
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* Nobody needs it: it is told and goes, and the recovery goes on. Copies of the next versions come. */
 static void test_a_copy_at_rest(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_begin(&s, PP, 10);
     int buddy = dw_buddy_of(&s, 0);
     dw_kill_all(&s);
@@ -47,13 +47,13 @@ static void test_a_copy_at_rest(void **state)
     assert_non_null(again);
     (void)hsp_segment_verify(again, &err); /* it may be in use by now */
     (void)hsp_segment_close(again);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* With both of its owners damaged the version before it is not there either: nothing is made up. */
 static void test_all_owners_at_rest(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     struct hsp_state_piece held[64];
     dw_begin(&s, PP, 10);
     dw_kill_all(&s);
@@ -86,7 +86,7 @@ static void test_all_owners_at_rest(void **state)
 /* The head says what the rest is: without it the file is no more than its name. */
 static void test_a_head_at_rest(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_begin(&s, PP, 10);
     dw_kill_all(&s);
     uint64_t version = dw_newest(&s, PP);
@@ -103,7 +103,7 @@ static void test_a_head_at_rest(void **state)
     assert_int_equal(dw_recover(&s, PP), version);
     assert_true(s.n_told == 1 && s.n_refused == 0 && s.told.version == HSP_NO_VERSION);
     assert_string_equal(s.part, "the head");
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* ---- on its way, or in use ---- */
@@ -111,7 +111,7 @@ static void test_a_head_at_rest(void **state)
 /* A receiver compares what came with the seal of its owner. */
 static void test_a_row_on_its_way(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_begin(&s, PP, 10);
     int buddy = dw_buddy_of(&s, 1);
     dw_kill_all(&s);
@@ -125,26 +125,26 @@ static void test_a_row_on_its_way(void **state)
                   ANY); /* back: only what was sent was damaged */
     assert_int_equal(dw_recover(&s, PP), version);
     assert_true(s.n_told == 1 && s.n_refused == 1); /* that of the home */
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 static void test_a_home_that_is_copied(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_plan_harm(AT_COPIED, 1, 12, NOBODY);
     dw_begin(&s, PP, 0);
     dw_await_break(&s, 3);
     assert_true(s.n_told == 1 && s.n_told_live == 1 && s.told.version == 12);
     assert_true(dw_broke_with(&s, "version 12 here is damaged"));
     assert_int_equal(dw_recover(&s, PP), 11);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* Damaged between the last vote of the old layout and the move, in a row of which a part moves or in one that moves
  * whole: the old layout goes on from the version before. */
 static void test_a_source_of_a_switch(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_begin(&s, DP, 5);
     dw_plan_harm(AT_SWITCH, 1, 0, NOBODY);
     dw_prepare_switch(&s, PP);
@@ -153,7 +153,7 @@ static void test_a_source_of_a_switch(void **state)
     assert_true(dw_broke_with(&s, "is damaged"));
     uint64_t stable = s.w->stable;
     assert_true(dw_recover(&s, DP) >= stable);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* ---- before it goes into a file ---- */
@@ -162,7 +162,7 @@ static void test_a_source_of_a_switch(void **state)
  * own. */
 static void test_a_home_that_is_written(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_plan_harm(AT_CHECKPOINT, 1, 25, NOBODY);
     dw_begin(&s, PP, 0);
     dw_await_break(&s, 3);
@@ -177,7 +177,7 @@ static void test_a_home_that_is_written(void **state)
     dw_await_break(&s, 3);
     assert_true(dw_broke_with(&s, "version 60 here is damaged"));
     assert_int_equal(dw_recover(&s, PP), XW_STEPS);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 HSP_TEST_FILE(executor_damage_test)

@@ -1,5 +1,5 @@
 /* Executors on devices whose memory the host cannot touch and which do their work late
- * (tests/lib/ghost.h): the same bits as on CPUs; messages about memory that does not suffice; a
+ * (tests/lib/mockdev.h): the same bits as on CPUs; messages about memory that does not suffice; a
  * device that fails in the midst of a step, and an executor that is killed in the midst of an
  * update. */
 #include <math.h>
@@ -25,7 +25,7 @@ static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, uint64_t epoc
     struct xw_epoch d = {
         .epoch = epoch, .plan_no = plan_no, .mode = HSP_MODE_FRESH, .plan = plan, .n_peers = n};
     for (int i = 0; i < n; i++) {
-        w->ghost[i].must_pin = !w->ghost[i].no_pin;
+        w->mockdev[i].must_pin = !w->mockdev[i].no_pin;
         if (w->ex[i].pid == 0) {
             xw_start_executor(w, i);
         }
@@ -148,9 +148,9 @@ static uint32_t n_ops; /* behind so many ops; of the thread that computes */
 
 enum { FIRST = 12, LAST = 52 }; /* versions between which it is counted: validated once before */
 
-static atomic_uint *asked;       /* of all executors; NULL: not counted */
-static atomic_bool counts;       /* of this one */
-static struct hsp_backend ghost; /* its functions */
+static atomic_uint *asked;         /* of all executors; NULL: not counted */
+static atomic_bool counts;         /* of this one */
+static struct hsp_backend mockdev; /* its functions */
 
 static void count_call(void)
 {
@@ -163,30 +163,30 @@ static enum hsp_status counted_alloc(struct hsp_backend *b, enum hsp_mem mem, si
                                      void **ret, struct hsp_err *err)
 {
     count_call();
-    return ghost.alloc(b, mem, bytes, ret, err);
+    return mockdev.alloc(b, mem, bytes, ret, err);
 }
 
 static enum hsp_status counted_pin(struct hsp_backend *b, void *p, size_t bytes,
                                    struct hsp_err *err)
 {
     count_call();
-    return ghost.pin(b, p, bytes, err);
+    return mockdev.pin(b, p, bytes, err);
 }
 
 static bool counted_unpin(struct hsp_backend *b, void *p)
 {
     count_call();
-    return ghost.unpin(b, p);
+    return mockdev.unpin(b, p);
 }
 
-__typeof__(hsp_ghost_open) __real_hsp_ghost_open, __wrap_hsp_ghost_open;
+__typeof__(hsp_mockdev_open) __real_hsp_mockdev_open, __wrap_hsp_mockdev_open;
 
-enum hsp_status __wrap_hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backend **ret,
-                                      struct hsp_err *err)
+enum hsp_status __wrap_hsp_mockdev_open(const struct hsp_mockdev_opts *o, struct hsp_backend **ret,
+                                        struct hsp_err *err)
 {
-    enum hsp_status st = __real_hsp_ghost_open(o, ret, err);
+    enum hsp_status st = __real_hsp_mockdev_open(o, ret, err);
     if (st == HSP_OK && asked != NULL) {
-        ghost = **ret;
+        mockdev = **ret;
         (*ret)->alloc = counted_alloc;
         (*ret)->pin = counted_pin;
         (*ret)->unpin = counted_unpin;
@@ -224,7 +224,7 @@ static void count(const struct hsp_ex_epoch *e)
         return;
     }
     if (fails.when == SAVED) {
-        hsp_ghost_fail_copy(e->env->backend);
+        hsp_mockdev_fail_copy(e->env->backend);
     } else {
         atomic_store(&dies, true);
     }
@@ -276,13 +276,13 @@ void __wrap_hsp_pace_done(struct hsp_pace *p)
 
 /* Device 1 fails as @how says, or as `fails`, and its process ends with @status; another one goes
  * on from what is sealed, and no committed step is lost. Returns the newest that was. */
-static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_ghost_opts how, int status,
+static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_mockdev_opts how, int status,
                                const double *loss)
 {
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp);
-    w->ghost[1] = how;
+    w->mockdev[1] = how;
     begin(w, dp, 11, 1);
-    w->ghost[1] = (struct hsp_ghost_opts){.seed = 0};
+    w->mockdev[1] = (struct hsp_mockdev_opts){.seed = 0};
     fails.when = NEVER;
     assert_int_equal(xw_await_exit(w, 1), status);
     xw_await(w, 0, HSP_MSG_PEER_LOST);
@@ -320,25 +320,26 @@ static void test_a_device_fails(void **state)
     w->device = true;
     const char *log = xw_log(w);
     for (uint64_t i = 0; i < 4; i++) {
-        const struct hsp_ghost_opts how = {.fail_at =
-                                               (uint64_t)hsp_test_range("fails", i, 2000, 6000)};
+        const struct hsp_mockdev_opts how = {.fail_at =
+                                                 (uint64_t)hsp_test_range("fails", i, 2000, 6000)};
         committed += fail_and_go_on(w, how, HSP_EXIT_DEVICE, loss);
     }
     assert_true(committed > 0);
     /* While a version is copied from it: no source before it is whole. */
-    const struct hsp_ghost_opts plain = {.seed = 0};
+    const struct hsp_mockdev_opts plain = {.seed = 0};
     fails.when = SAVED;
     fails.left = (uint64_t)hsp_test_range("copies", 0, 10, 20);
     assert_true(fail_and_go_on(w, plain, HSP_EXIT_DEVICE, loss) > 0);
     assert_int_equal(
-        xw_lines_with(log, "device 0 has failed: ghost: the device failed: this executor ends"), 5);
+        xw_lines_with(log, "device 0 has failed: mockdev: the device failed: this executor ends"),
+        5);
 }
 
 /* A part of the next version is written over the state that it computes with by then: nobody reads that. */
 static void test_an_executor_is_killed_in_an_update(void **state)
 {
     struct xw_world *w = *state;
-    const struct hsp_ghost_opts plain = {.seed = 0};
+    const struct hsp_mockdev_opts plain = {.seed = 0};
     double loss[XW_STEPS], val[XW_STEPS];
     w->device = false;
     xw_reference(w, loss, val);
@@ -356,7 +357,7 @@ static void test_a_device_fails_at_once(void **state)
     struct xw_world *w = *state;
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
     (void)xw_log(w);
-    w->ghost[0].fail_at = 1;
+    w->mockdev[0].fail_at = 1;
     begin(w, one, 11, 1);
     assert_int_equal(xw_await_exit(w, 0), HSP_EXIT_DEVICE);
     (void)hsp_epoch_plan_free(one);
@@ -382,7 +383,7 @@ static void test_memory_does_not_suffice(void **state)
     for (int i = 0; i < 2; i++) {
         struct xw_epoch d = {
             .epoch = 5, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = one, .n_peers = 1};
-        w->ghost[0].memory = less[i];
+        w->mockdev[0].memory = less[i];
         xw_start_executor(w, 0);
         xw_send_prepare(w, &d);
         do {
@@ -402,7 +403,7 @@ static void switch_in_the_memory_of_one(struct xw_world *w)
     double loss[XW_STEPS], val[XW_STEPS];
     xw_reference(w, loss, val);
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, xw_plan_dp);
-    w->ghost[0].memory = (size_t)taken(w, one) + (1 << 16);
+    w->mockdev[0].memory = (size_t)taken(w, one) + (1 << 16);
     w->speed = 0.1;
     begin(w, one, 11, 1);
     xw_await_step(w, 0, 10);
@@ -431,7 +432,7 @@ static void switch_in_the_memory_of_one(struct xw_world *w)
 static void test_a_switch_in_the_memory_of_one_epoch(void **state)
 {
     struct xw_world *w = *state;
-    w->ghost[0].keeps = w->ghost[1].keeps = true;
+    w->mockdev[0].keeps = w->mockdev[1].keeps = true;
     switch_in_the_memory_of_one(w);
 }
 
@@ -455,7 +456,7 @@ static void test_nothing_is_kept_of_a_job_that_is_over(void **state)
 {
     struct xw_world *w = *state;
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
-    w->ghost[0].keeps = true;
+    w->mockdev[0].keeps = true;
     begin(w, one, 1, 1);
     xw_await_end(w, 0);
     assert_true(maps_state(w, 0));
@@ -489,7 +490,7 @@ static void test_what_goes_slowly_holds_no_heartbeat_up(void **state)
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
     struct xw_epoch d = {
         .epoch = 2, .plan_no = 2, .mode = HSP_MODE_FRESH, .plan = one, .n_peers = 1};
-    w->ghost[0].keeps = true;
+    w->mockdev[0].keeps = true;
     atomic_store(&trims_slowly, true);
     begin(w, one, 1, 1);
     atomic_store(&trims_slowly, false);
@@ -597,10 +598,10 @@ static void test_segments_that_cannot_be_pinned(void **state)
 {
     struct xw_world *w = *state;
     const char *log = xw_log(w);
-    w->ghost[0].no_pin = w->ghost[1].no_pin = true;
+    w->mockdev[0].no_pin = w->mockdev[1].no_pin = true;
     switch_in_the_memory_of_one(w);
     assert_int_equal(xw_lines_with(log, "is copied through memory that is not pinned, slowly: "
-                                        "ghost: cannot pin "),
+                                        "mockdev: cannot pin "),
                      4);
 }
 

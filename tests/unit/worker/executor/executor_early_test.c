@@ -1,7 +1,8 @@
-/* The first forward of an epoch begins when the weights are there. Of a switch one rank's keeper thread is held before
- * it fetches the optimizer's state, until every rank has been through forward and backward and stands
- * before its vote; then the epoch ends, in one of several ways. No step may have been voted, nothing of the
- * version before may be lost, and the losses are those of one undisturbed device. */
+/* The first forward of an epoch begins when the weights are there. Of a switch one rank's
+ * replication thread is held before it fetches the optimizer's state, until every rank has been
+ * through forward and backward and stands before its vote; then the epoch ends, in one of several
+ * ways. No step may have been voted, nothing of the version before may be lost, and the losses are
+ * those of one undisturbed device. */
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -251,7 +252,7 @@ static uint64_t await_sealed(struct xw_world *w, int dev)
 }
 
 /* Others wait in mid-transfer for what the held one does not send. Rank 0 of epoch 11 may have been
- * lost with the report of its last step, so its heir tells it again. */
+ * lost with the report of its last step, so its successor tells it again. */
 static void test_a_begun_epoch_is_ended(void **state)
 {
     struct xw_world *w = *state;

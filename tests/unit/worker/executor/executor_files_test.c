@@ -193,7 +193,7 @@ static void test_metrics_of_a_lost_node_are_known_to_its_mate(void **state)
     metrics_go_where_the_state_goes(*state, true, false);
 }
 
-static void test_metrics_of_a_lost_node_are_known_to_its_keeper(void **state)
+static void test_metrics_of_a_lost_node_are_known_to_its_replica_holder(void **state)
 {
     metrics_go_where_the_state_goes(*state, false, false);
 }
@@ -597,7 +597,7 @@ HSP_TEST_FILE(executor_files_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_metrics_of_a_lost_node_are_known_to_its_mate, xw_setup,
                                         xw_teardown),
-        cmocka_unit_test_setup_teardown(test_metrics_of_a_lost_node_are_known_to_its_keeper,
+        cmocka_unit_test_setup_teardown(test_metrics_of_a_lost_node_are_known_to_its_replica_holder,
                                         xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_metrics_of_an_earlier_end_stay, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_steps_without_metrics_are_told_at_the_end, xw_setup,

@@ -11,7 +11,7 @@
 #define IN_MAIN "] in main memory"
 
 /* Whether device @dev has its own part of @version, sealed and as it was sealed. */
-static bool has_intact(const struct dw_story *s, uint32_t dev, uint64_t version)
+static bool has_intact(const struct dw_scenario *s, uint32_t dev, uint64_t version)
 {
     struct hsp_state_segment *own = dw_open_piece(s->w->ex[dev].state_dir, s->layout, dev, version);
     bool intact = own != NULL && hsp_segment_verify(own, NULL) == HSP_OK;
@@ -26,7 +26,7 @@ static bool has_intact(const struct dw_story *s, uint32_t dev, uint64_t version)
 static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, uint32_t dev,
                  uint32_t n_told, uint64_t version, const char *why)
 {
-    struct dw_story s = dw_tell_story(w);
+    struct dw_scenario s = dw_play_scenario(w);
     bool alone = layout == DP || layout == PP;
     const bool written = when == AT_SEAL || when == AT_UPDATE;
     dw_plan_harm(when, dev, written ? 13 : 12, alone ? NOBODY : TWIN);
@@ -40,51 +40,51 @@ static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, u
     assert_true(has_intact(&s, dev, 12));
     uint64_t from = dw_recover(&s, layout); /* a replica of what was written is whole */
     assert_true(from == 12 || (when == AT_SEAL && from == 13));
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* With three equal copies, of which one was computed wrongly, the majority knows; with two, both may
  * be wrong. */
-static void test_a_twin_of_three_that_is_computed_wrongly(void **state)
+static void test_a_replica_of_three_that_is_computed_wrongly(void **state)
 {
     live(*state, THREE, AT_UPDATE, 1, 1, 13, "equal copies of version 13 differ: wrong at n1/0");
 }
 
-static void test_a_twin_of_two_that_is_computed_wrongly(void **state)
+static void test_a_replica_of_two_that_is_computed_wrongly(void **state)
 {
     live(*state, TWO, AT_UPDATE, 1, 2, 13,
          "equal copies of version 13 differ: wrong at n0/0 and 1 more");
 }
 
 /* The update has read what none has written, or the segment has it: its own device knows. */
-static void test_a_twin_of_three(void **state)
+static void test_a_replica_of_three(void **state)
 {
     live(*state, THREE, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
 }
 
-static void test_a_twin_of_two(void **state)
+static void test_a_replica_of_two(void **state)
 {
     live(*state, TWO, AT_COPIES, 1, 1, 12, "version 12 here is damaged");
 }
 
-static void test_a_twin_of_two_that_is_just_written(void **state)
+static void test_a_replica_of_two_that_is_just_written(void **state)
 {
     live(*state, TWO, AT_SEAL, 1, 1, 13, "version 13 here is damaged");
 }
 
 /* The parts that two have are not the rows of both. */
-static void test_a_twin_of_parts(void **state)
+static void test_a_replica_of_parts(void **state)
 {
     live(*state, CUT, AT_VOTE, 0, 1, 12, "version 12 here is damaged");
 }
 
-static void test_a_part_of_a_twin(void **state)
+static void test_a_part_of_a_replica(void **state)
 {
     live(*state, CUT, AT_COPIES, 2, 1, 12, "version 12 here is damaged");
 }
 
 /* What nobody else has: the update has read it, and the version made of it is not sealed. */
-static void test_a_part_without_twin(void **state)
+static void test_a_part_without_replica(void **state)
 {
     live(*state, DP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
 }
@@ -98,7 +98,7 @@ static void test_a_part_of_a_pipeline(void **state)
  * up, and all go on from the last version that was due. */
 static void between(struct xw_world *w, enum dw_layout layout, uint32_t dev)
 {
-    struct dw_story s = dw_tell_story(w);
+    struct dw_scenario s = dw_play_scenario(w);
     bool alone = layout == DP || layout == PP;
     w->due_every = 1000;
     dw_plan_harm(AT_READ, dev, 17, alone ? NOBODY : TWIN);
@@ -110,7 +110,7 @@ static void between(struct xw_world *w, enum dw_layout layout, uint32_t dev)
     assert_true(s.told.rank == dev && s.told.version == 17);
     assert_true(s.n_given_up == 1 && s.void_from == 18);
     assert_int_equal(dw_recover(&s, layout), 0);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 static void test_a_part_between_due_versions(void **state)
@@ -118,7 +118,7 @@ static void test_a_part_between_due_versions(void **state)
     between(*state, PP, 1);
 }
 
-static void test_a_twin_between_due_versions(void **state)
+static void test_a_replica_between_due_versions(void **state)
 {
     between(*state, TWO, 1);
 }
@@ -127,7 +127,7 @@ static void test_a_twin_between_due_versions(void **state)
  * has sealed was made of its gradients, and is given up. */
 static void test_what_is_damaged_is_not_sealed_at_a_loss(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     s.w->live = true;
     s.w->due_every = 1000;
     dw_plan_harm(AT_READ, 1, 17, TWIN);
@@ -145,13 +145,13 @@ static void test_what_is_damaged_is_not_sealed_at_a_loss(void **state)
         (void)hsp_segment_close(other);
     }
     assert_int_equal(dw_recover(&s, TWO), 0);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* A bit flips behind the update, before its version is hashed for the seal. */
 static void test_a_part_that_is_not_what_was_written(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     s.w->due_every = 5;
     dw_plan_harm(AT_SEAL, 1, 13, NOBODY);
     dw_begin(&s, PP, 0);
@@ -159,14 +159,14 @@ static void test_a_part_that_is_not_what_was_written(void **state)
     assert_true(dw_broke_with(&s, "version 15 here is damaged"));
     assert_true(s.n_told >= 1 && s.told.rank == 1 && s.told.version == 15);
     assert_int_equal(dw_recover(&s, PP), 10);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* On its way to the memory that is computed with: the whole step is computed with it, its vote
  * passes, and the loss that was told is replaced. */
 static void test_a_part_that_is_loaded(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_begin(&s, PP, 10);
     dw_kill_all(&s);
     dw_plan_harm_in(AT_LOAD, 1, 0, LOUD);
@@ -178,12 +178,12 @@ static void test_a_part_that_is_loaded(void **state)
     double loss = s.w->loss[version];
     assert_true(has_intact(&s, 1, version));
     assert_int_equal(dw_recover(&s, PP), version);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
     assert_true(loss != s.w->loss[version]);
 }
 
 /* The newest version that devices 0 and 1 both have. One that was killed later may be a version ahead: that goes. */
-static uint64_t newest_of_both(struct dw_story *s)
+static uint64_t newest_of_both(struct dw_scenario *s)
 {
     uint64_t version = dw_newest(s, TWO);
     for (uint32_t dev = 0; dev < 2; dev++) {
@@ -207,7 +207,7 @@ static uint64_t newest_of_both(struct dw_story *s)
  * is used. */
 static void test_a_first_version_that_differs(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_begin(&s, TWO, 10);
     dw_kill_all(&s);
     uint64_t version = newest_of_both(&s);
@@ -231,16 +231,16 @@ static void test_a_first_version_that_differs(void **state)
 /* Behind the last version there is no vote. */
 static void test_the_last_version(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_plan_harm(AT_UPDATE, 2, XW_STEPS, TWIN);
     dw_begin(&s, THREE, 0);
     dw_await_break(&s, 3);
     assert_true(dw_broke_with(&s, "equal copies of version 60 differ: wrong at n2/0"));
     assert_int_equal(dw_recover(&s, THREE), XW_STEPS - 1);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
-static bool keeps(const struct dw_story *s, int dev, uint32_t owner, uint64_t version)
+static bool keeps(const struct dw_scenario *s, int dev, uint32_t owner, uint64_t version)
 {
     struct hsp_state_segment *p = dw_open_piece(s->w->ex[dev].state_dir, KEPT, owner, version);
     if (p != NULL) {
@@ -251,11 +251,11 @@ static bool keeps(const struct dw_story *s, int dev, uint32_t owner, uint64_t ve
 
 /* Device 2 keeps what rank 0 has sealed, but not what rank 0 has damaged before: it would be all
  * there, and whole, were both ranks gone before they can say that it is wrong. */
-static void test_a_keeper_keeps_nothing_that_differs(void **state)
+static void test_a_replica_holder_keeps_nothing_that_differs(void **state)
 {
     struct xw_world *w = *state;
     const char *log = xw_log(w);
-    struct dw_story s = dw_tell_story(w);
+    struct dw_scenario s = dw_play_scenario(w);
     dw_plan_harm(AT_UPDATE, 0, 13, TWIN);
     dw_begin(&s, KEPT, 0);
     dw_await_break(&s, 3);
@@ -266,11 +266,11 @@ static void test_a_keeper_keeps_nothing_that_differs(void **state)
                      1);
     assert_int_equal(dw_recover(&s, KEPT), 12);
     assert_int_equal(s.n_given_up, 2);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* As a rank leaves it that is killed before it can unseal what it has given up. */
-static void seal_again(const struct dw_story *s, int dev, uint64_t version)
+static void seal_again(const struct dw_scenario *s, int dev, uint64_t version)
 {
     const char *dir = s->w->ex[dev].state_dir;
     struct hsp_segment_info *info = NULL;
@@ -292,7 +292,7 @@ static void seal_again(const struct dw_story *s, int dev, uint64_t version)
 
 static void test_what_was_given_up_is_deleted(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_plan_harm(AT_UPDATE, 0, 13, TWIN);
     dw_begin(&s, KEPT, 0);
     dw_await_break(&s, 3);
@@ -300,26 +300,26 @@ static void test_what_was_given_up_is_deleted(void **state)
     assert_true(keeps(&s, 1, 1, 13));
     assert_int_equal(dw_recover(&s, KEPT), 12); /* and it is gone */
     assert_int_equal(s.n_given_up, 2);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* A checkpoint finds it, and the result of the step beside it is not sealed. */
 static void test_found_by_a_checkpoint(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_plan_harm(AT_CHECKPOINT, 1, 25, NOBODY);
     dw_begin(&s, PP, 0);
     dw_await_break(&s, 3);
     assert_true(dw_broke_with(&s, "version 25 here is damaged"));
     assert_true(s.n_told == 1 && s.n_told_live == 1 && s.told.version == 25);
     assert_true(dw_recover(&s, PP) >= 25);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* Two threads seal the last version before a switch: neither seals what the other has refused. */
 static void test_the_last_read_before_a_switch(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_begin(&s, DP, 5);
     dw_prepare_switch(&s, PP);
     dw_plan_harm(AT_LAST_READ, 1, 0, NOBODY);
@@ -332,13 +332,13 @@ static void test_the_last_read_before_a_switch(void **state)
     }
     uint64_t stable = s.w->stable;
     assert_true(dw_recover(&s, DP) >= stable);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 /* Nor is there one of a version with which a switch begins. */
 static void test_the_last_version_before_a_switch(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct dw_scenario s = dw_play_scenario(*state);
     dw_begin(&s, TWO, 5);
     dw_prepare_switch(&s, PP);
     dw_plan_harm(AT_LEAVING, 1, 0, TWIN);
@@ -353,35 +353,35 @@ static void test_the_last_version_before_a_switch(void **state)
     }
     uint64_t stable = s.w->stable;
     assert_true(dw_recover(&s, TWO) >= stable);
-    dw_end_story(&s);
+    dw_end_scenario(&s);
 }
 
 HSP_TEST_FILE(executor_live_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_twin_of_three, dw_setup, dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_twin_of_three_that_is_computed_wrongly, dw_setup,
+        cmocka_unit_test_setup_teardown(test_a_replica_of_three, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_replica_of_three_that_is_computed_wrongly, dw_setup,
                                         dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_twin_of_two_that_is_computed_wrongly, dw_setup,
+        cmocka_unit_test_setup_teardown(test_a_replica_of_two_that_is_computed_wrongly, dw_setup,
                                         dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_twin_of_two, dw_setup, dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_twin_of_two_that_is_just_written, dw_setup,
+        cmocka_unit_test_setup_teardown(test_a_replica_of_two, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_replica_of_two_that_is_just_written, dw_setup,
                                         dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_twin_of_parts, dw_setup, dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_part_of_a_twin, dw_setup, dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_part_without_twin, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_replica_of_parts, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_of_a_replica, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_without_replica, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_of_a_pipeline, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_between_due_versions, dw_setup, dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_twin_between_due_versions, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_replica_between_due_versions, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_what_is_damaged_is_not_sealed_at_a_loss, dw_setup,
                                         dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_that_is_not_what_was_written, dw_setup,
                                         dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_twin_between_due_versions, dw_setup_device,
+        cmocka_unit_test_setup_teardown(test_a_replica_between_due_versions, dw_setup_device,
                                         dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_twin_of_two, dw_setup_device, dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_part_of_a_twin, dw_setup_device, dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_part_without_twin, dw_setup_device, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_replica_of_two, dw_setup_device, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_of_a_replica, dw_setup_device, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_without_replica, dw_setup_device, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_of_a_pipeline, dw_setup_device, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_that_is_loaded, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_that_is_loaded, dw_setup_device, dw_teardown),
@@ -390,7 +390,7 @@ HSP_TEST_FILE(executor_live_test)
         cmocka_unit_test_setup_teardown(test_the_last_version, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_the_last_version_before_a_switch, dw_setup,
                                         dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_keeper_keeps_nothing_that_differs, dw_setup,
+        cmocka_unit_test_setup_teardown(test_a_replica_holder_keeps_nothing_that_differs, dw_setup,
                                         dw_teardown),
         cmocka_unit_test_setup_teardown(test_what_was_given_up_is_deleted, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_found_by_a_checkpoint, dw_setup, dw_teardown),

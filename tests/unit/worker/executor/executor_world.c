@@ -44,23 +44,23 @@ const char xw_plan_pp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipeline
                           "1, ranks: [0]}, {layers: 2, ranks: [1, 2], tensor: [1, 1]}]}]}";
 
 /* In the executor's process: the backend that it computes on. */
-static struct hsp_ghost_opts the_ghost;
+static struct hsp_mockdev_opts the_mockdev;
 
-static enum hsp_status open_ghost(const struct hsp_executor_opts *o, struct hsp_backend **ret,
-                                  struct hsp_err *err)
+static enum hsp_status open_mockdev(const struct hsp_executor_opts *o, struct hsp_backend **ret,
+                                    struct hsp_err *err)
 {
     (void)o;
-    return hsp_ghost_open(&the_ghost, ret, err);
+    return hsp_mockdev_open(&the_mockdev, ret, err);
 }
 
-static void choose_ghost(struct xw_world *w, int dev)
+static void choose_mockdev(struct xw_world *w, int dev)
 {
     static uint64_t n; /* processes so far */
     uint64_t k = n++;
-    the_ghost = w->ghost[dev];
-    the_ghost.seed = hsp_test_rand("ghost", k);
-    the_ghost.max_delay_us = k % 4 == 0 ? 100 : 0;
-    the_ghost.replay = k % 3 != 0;
+    the_mockdev = w->mockdev[dev];
+    the_mockdev.seed = hsp_test_rand("mockdev", k);
+    the_mockdev.max_delay_us = k % 4 == 0 ? 100 : 0;
+    the_mockdev.replay = k % 3 != 0;
 }
 
 static void spawn(struct xw_world *w, int dev)
@@ -71,7 +71,7 @@ static void spawn(struct xw_world *w, int dev)
     (void)snprintf(p->state_dir, sizeof p->state_dir, "%s/state-%d", w->dir, dev);
     (void)mkdir(p->state_dir, 0700);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-    choose_ghost(w, dev);
+    choose_mockdev(w, dev);
     p->pid = fork();
     assert_true(p->pid >= 0);
     if (p->pid == 0) {
@@ -82,7 +82,7 @@ static void spawn(struct xw_world *w, int dev)
         struct hsp_executor_opts o = {.fd = fds[1],
                                       .device = 0,
                                       .gpu_index = device ? 0 : -1,
-                                      .open = device ? open_ghost : NULL,
+                                      .open = device ? open_mockdev : NULL,
                                       .node = node,
                                       .state_dir = p->state_dir,
                                       .listen = "127.0.0.1",
@@ -152,7 +152,8 @@ uint32_t xw_lines_with(const char *path, const char *what)
     return n;
 }
 
-/* When an epoch breaks, its heir says again what it knows, which may be one step less than was said. */
+/* When an epoch breaks, its successor says again what it knows, which may be one step less than was
+ * said. */
 static void note_step(struct xw_world *w, uint64_t epoch, const struct hsp_m_step *s)
 {
     if (epoch < w->said_in || (epoch == w->said_in && s->step < w->stable)) {
@@ -315,8 +316,9 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
 {
     struct hsp_err err = {0};
     struct hsp_prepare_peer peers[XW_MAX_DEV];
-    struct hsp_prepare_action a = {
-        .n_peers = (uint32_t)d->n_peers, .peers = peers, .n_keepers = (uint32_t)d->n_keepers};
+    struct hsp_prepare_action a = {.n_peers = (uint32_t)d->n_peers,
+                                   .peers = peers,
+                                   .n_replica_holders = (uint32_t)d->n_keepers};
     struct hsp_prepare_source live[8];
     const char *names[XW_MAX_DEV] = {"n0/0", "n1/0", "n2/0", "n3/0"};
     struct hsp_package_job pj = {.init_from = d->init_from != NULL ? d->init_from : "",

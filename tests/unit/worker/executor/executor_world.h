@@ -6,7 +6,7 @@
 
 #include "daemon/app/plans/epoch_package.h"
 #include "daemon/planner/job_file.h"
-#include "tests/lib/ghost.h"
+#include "tests/lib/mockdev.h"
 #include "tests/lib/testlib.h"
 #include "worker/executor/agent_channel.h"
 
@@ -36,9 +36,9 @@ struct xw_world {
     struct xw_process ex[XW_MAX_DEV];
     double
         speed; /* of executors started from now on, 0: 1; so that steps last while epochs are prepared */
-    bool device;                             /* executors compute on ghosts, not on CPUs */
-    bool cpu[XW_MAX_DEV];                    /* but for these */
-    struct hsp_ghost_opts ghost[XW_MAX_DEV]; /* of each; their seeds are drawn */
+    bool device;          /* executors compute on mock devices, not on CPUs */
+    bool cpu[XW_MAX_DEV]; /* but for these */
+    struct hsp_mockdev_opts mockdev[XW_MAX_DEV]; /* of each; their seeds are drawn */
     double loss[XW_STEPS];
     double val[XW_STEPS];
     uint64_t stable;                 /* newest reported, of the newest epoch */
@@ -83,10 +83,10 @@ struct xw_layout {
     const struct hsp_epoch_plan *plan;
 };
 
-/* For a test: *state is a world, of CPUs; with xw_on_device of ghosts. */
+/* For a test: *state is a world, of CPUs; with xw_on_device of mockdevs. */
 extern bool xw_on_device;
 int xw_setup(void **state);
-int xw_setup_device(void **state); /* of ghosts */
+int xw_setup_device(void **state); /* of mock devices */
 int xw_teardown(void **state);
 void xw_write_text(struct xw_world *w); /* its data, to w->text */
 
@@ -113,7 +113,7 @@ void xw_send_ref(struct xw_world *w, int dev, uint16_t type, uint64_t epoch);
 void xw_send_start(struct xw_world *w, int dev, uint64_t epoch, uint64_t step);
 
 struct hsp_epoch_plan *xw_make_plan(struct xw_world *w, const char *text);
-/* The same; all its ranks are on one node, so that it has room for a keeper. */
+/* The same; all its ranks are on one node, so that it has room for a replica holder. */
 struct hsp_epoch_plan *xw_make_kept_plan(struct xw_world *w, const char *text);
 /* The epoch of executors 0, 1 and 2 that goes on from layout @from, whose ranks @n_live of them are;
  * the step of a recovery is left to the caller. */

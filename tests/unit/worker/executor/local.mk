@@ -1,7 +1,7 @@
 executor_world = tests/unit/worker/executor/executor_world.c \
   tests/unit/worker/executor/executor_world.h
 # Executors join both sides of the wall: they run the compiled plans of the daemon.
-EXECUTOR_TEST_LIBS = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/plans/libplans.a \
+EXECUTOR_TEST_LIBS = tests/lib/libmockdev.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/plans/libplans.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 # epoch_nccl_test: epochs over the fake NCCL. device_executor_test is executor_test on devices that are no CPUs.
 executor_tests = \
@@ -32,7 +32,7 @@ executor_tests = \
   tests/unit/worker/executor/reaper_test \
   tests/unit/worker/executor/restore_test \
   tests/unit/worker/executor/step_log_test \
-  tests/unit/worker/executor/twin_verdict_test \
+  tests/unit/worker/executor/replica_verdict_test \
   tests/unit/worker/executor/version_slots_test \
   tests/unit/worker/executor/device_executor_test
 test_links += $(executor_tests)
@@ -68,7 +68,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/reaper_test.c \
   tests/unit/worker/executor/restore_test.c \
   tests/unit/worker/executor/step_log_test.c \
-  tests/unit/worker/executor/twin_verdict_test.c \
+  tests/unit/worker/executor/replica_verdict_test.c \
   tests/unit/worker/executor/version_slots_test.c \
   $(executor_world) $(NCCL_WORLD) $(TINY_PROG) $(state_test_lib)
 tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
@@ -76,7 +76,7 @@ tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=cal
   -Wl,--wrap=hsp_ckpt_sweep,--wrap=hsp_ckpt_stream_close \
   -Wl,--wrap=hsp_ckpt_prune,--wrap=hsp_ckpt_abandon,--wrap=hsp_segment_create,--wrap=hsp_epoch_device_leave \
   -Wl,--wrap=hsp_pool_unpin,--wrap=hsp_epoch_device_close,--wrap=hsp_epoch_sources_free \
-  -Wl,--wrap=hsp_reaper_hangs,--wrap=hsp_reaper_give,--wrap=hsp_reaper_keep,--wrap=hsp_ghost_open \
+  -Wl,--wrap=hsp_reaper_hangs,--wrap=hsp_reaper_give,--wrap=hsp_reaper_keep,--wrap=hsp_mockdev_open \
   -Wl,--wrap=hsp_region_copy,--wrap=hsp_ckpt_sign \
   -Wl,--wrap=hsp_epoch_device_save,--wrap=hsp_epoch_device_trim \
   -Wl,--wrap=hsp_state_watch_before,--wrap=hsp_pace_done
@@ -117,7 +117,7 @@ tests_unit_worker_executor_damage_tests_SOURCES = \
 tests_unit_worker_executor_damage_tests_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_epoch_copy_version,--wrap=hsp_epoch_fetch_weights \
   -Wl,--wrap=hsp_epoch_checkpoint,--wrap=hsp_epoch_write_final \
-  -Wl,--wrap=hsp_epoch_await_confirmed,--wrap=hsp_epoch_twins_seal \
+  -Wl,--wrap=hsp_epoch_await_confirmed,--wrap=hsp_replica_check_seal \
   -Wl,--wrap=hsp_epoch_report_step,--wrap=hsp_epoch_restore \
   -Wl,--wrap=hsp_epoch_device_load
 tests_unit_worker_executor_damage_tests_LDADD = daemon/cluster/libcluster.a \

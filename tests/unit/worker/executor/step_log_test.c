@@ -281,7 +281,7 @@ static void what_was_given_up_is_no_note(void **state)
 
 /* ---- notes that go to all that begin an epoch ---- */
 
-#define PEERS 4 /* two ranks, a keeper, a source */
+#define PEERS 4 /* two ranks, a replica holder, a source */
 
 struct peer {
     char *dir;
@@ -434,9 +434,9 @@ static void assert_knows(const char *dir, const char *want)
     assert_string_equal(got, want);
 }
 
-/* Rank 0 is new, rank 1 and the keeper have seen steps that the other has not, of one of which the
- * keeper's is the newer; the source has a step that nobody else has. Where an older program is among
- * them nobody waits for it. */
+/* Rank 0 is new, rank 1 and the replica holder have seen steps that the other has not, of one of
+ * which the replica holder's is the newer; the source has a step that nobody else has. Where an
+ * older program is among them nobody waits for it. */
 static void notes_go_to_all_that_begin(void **state)
 {
     (void)state;

@@ -31,7 +31,7 @@ tests_unit_worker_probe_probe_tests_SOURCES = \
 tests_unit_worker_probe_probe_tests_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=clock_gettime,--wrap=hsp_backend_cpu_open
 EXTRA_tests_unit_worker_probe_probe_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2 tests/lib/fakenvml/libnvidia-ml.so.1
-tests_unit_worker_probe_probe_tests_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(AGENTSHELL_LIBS)
+tests_unit_worker_probe_probe_tests_LDADD = tests/lib/libmockdev.a $(TEST_LIBS) $(AGENTSHELL_LIBS)
 # With the header of NVML, where there is one.
 check_PROGRAMS += tests/unit/worker/probe/nvml_abi_test
 TESTS += tests/unit/worker/probe/nvml_abi_test

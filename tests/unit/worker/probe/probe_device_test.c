@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "proto/op/bf16.h"
-#include "tests/lib/ghost.h"
+#include "tests/lib/mockdev.h"
 #include "tests/unit/worker/probe/operands.h"
 #include "worker/backend/call_check.h"
 #include "worker/backend/cpu/cpu.h"
@@ -158,11 +158,11 @@ static void parts_are_without_the_fixed_part(void **state)
 static void a_device_is_measured_by_its_own_clock(void **state)
 {
     (void)state;
-    struct hsp_ghost_opts o = {.seed = 3, .max_delay_us = 20};
+    struct hsp_mockdev_opts o = {.seed = 3, .max_delay_us = 20};
     struct hsp_backend *b = NULL;
     struct hsp_err err = {0};
     struct hsp_probe p;
-    assert_ok(hsp_ghost_open(&o, &b, &err), &err);
+    assert_ok(hsp_mockdev_open(&o, &b, &err), &err);
     assert_ok(hsp_probe_backend(b, (size_t)1 << 20, &p, &err), &err);
     assert_true(p.gemm_fp32_flops > 1e6 && p.gemm_fp32_flops < 1e14);
     assert_true(p.gemm_fp64_flops > 1e6 && p.gemm_bf16_flops > 1e6);

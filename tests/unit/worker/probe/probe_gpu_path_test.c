@@ -4,12 +4,12 @@
 
 #include <math.h>
 
-#include "tests/lib/ghost.h"
+#include "tests/lib/mockdev.h"
 #include "worker/probe/gpu_probe.h"
 #include "worker/probe/gpu_probe_reply.h"
 #include "worker/probe/probe_gpu_path.h"
 
-/* Ghosts do not reach each other. */
+/* Mockdevs do not reach each other. */
 static void over_the_host(void **state)
 {
     (void)state;
@@ -17,8 +17,8 @@ static void over_the_host(void **state)
     struct hsp_err err = {0};
     struct hsp_probe_path p = {.a = 3, .b = 5};
     for (uint64_t k = 0; k < 2; k++) {
-        struct hsp_ghost_opts o = {.seed = 3 + k};
-        assert_ok(hsp_ghost_open(&o, &b[k], &err), &err);
+        struct hsp_mockdev_opts o = {.seed = 3 + k};
+        assert_ok(hsp_mockdev_open(&o, &b[k], &err), &err);
     }
     assert_ok(hsp_probe_between(b[0], b[1], false, &p, &err), &err);
     assert_true(p.a == 3 && p.b == 5 && !p.direct);
@@ -39,8 +39,8 @@ static void without_memory(void **state)
     struct hsp_probe_path p = {.a = 3};
     void *all;
     for (uint64_t k = 0; k < 2; k++) {
-        struct hsp_ghost_opts o = {.seed = k, .memory = (size_t)(k == 0 ? 12 : 1) << 20};
-        assert_ok(hsp_ghost_open(&o, &b[k], &err), &err);
+        struct hsp_mockdev_opts o = {.seed = k, .memory = (size_t)(k == 0 ? 12 : 1) << 20};
+        assert_ok(hsp_mockdev_open(&o, &b[k], &err), &err);
     }
     assert_status(hsp_probe_between(b[0], b[1], false, &p, &err), HSP_ENOMEM);
     assert_true(p.bytes_per_s <= 0);

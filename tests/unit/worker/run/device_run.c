@@ -5,21 +5,21 @@
 #include <stdio.h>
 
 #include "proto/host/file_io.h"
-#include "tests/lib/ghost.h"
+#include "tests/lib/mockdev.h"
 #include "tests/lib/testlib.h"
 
 enum { MAX_BYTES = 1 << 26 };
 
 static atomic_uint_fast64_t n_replayed, n_sums, n_apart;
-static void (*close_ghost)(struct hsp_backend *b);
+static void (*close_mockdev)(struct hsp_backend *b);
 
 static void close_counted(struct hsp_backend *b)
 {
-    struct hsp_ghost_tally t = hsp_ghost_tally(b);
+    struct hsp_mockdev_tally t = hsp_mockdev_tally(b);
     atomic_fetch_add(&n_replayed, t.replayed);
     atomic_fetch_add(&n_sums, t.sums);
     atomic_fetch_add(&n_apart, t.apart);
-    close_ghost(b);
+    close_mockdev(b);
 }
 
 enum hsp_status hsp_devicerun_open(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
@@ -27,16 +27,16 @@ enum hsp_status hsp_devicerun_open(void *ctx, uint32_t rank, int threads, struct
 {
     static atomic_uint n;
     uint32_t k = atomic_fetch_add(&n, 1);
-    struct hsp_ghost_opts g = {.seed = hsp_test_rand("device", k),
-                               .max_delay_us = k % 4 == 0 ? 100 : 0,
-                               .replay = k % 3 != 0,
-                               .sums = k % 5 != 1};
+    struct hsp_mockdev_opts g = {.seed = hsp_test_rand("device", k),
+                                 .max_delay_us = k % 4 == 0 ? 100 : 0,
+                                 .replay = k % 3 != 0,
+                                 .sums = k % 5 != 1};
     (void)ctx;
     (void)rank;
     (void)threads;
-    enum hsp_status st = hsp_ghost_open(&g, ret, err);
+    enum hsp_status st = hsp_mockdev_open(&g, ret, err);
     if (st == HSP_OK) {
-        close_ghost = (*ret)->close;
+        close_mockdev = (*ret)->close;
         (*ret)->close = close_counted;
     }
     return st;

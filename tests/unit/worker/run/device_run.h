@@ -1,4 +1,4 @@
-/* Runs program files on the mock device, which does its work late (tests/lib/ghost.h). */
+/* Runs program files on the mock device, which does its work late (tests/lib/mockdev.h). */
 #ifndef HSP_DEVICE_RUN_H
 #define HSP_DEVICE_RUN_H
 #include "worker/run/run_program.h"

@@ -30,7 +30,7 @@ static const char HEAD[] = "apiVersion: hspmd/v1\nkind: plan\nranks: %d\nzero: %
 static const struct {
     const char *name;
     int ranks, zero;
-    const char *streams;
+    const char *pipelines;
 } PLANS[] = {
     {"one", 1, 0, "[{sequences: 14, micro_batches: 4, stages: [{layers: 4, ranks: [0]}]}]"},
     {"each sequence alone", 1, 0,
@@ -44,7 +44,7 @@ static const struct {
     {"a pipeline", 3, 0,
      "[{sequences: 14, micro_batches: 14, stages: [{layers: 1, ranks: [0]}, {layers: 2, ranks: "
      "[1]}, {layers: 1, ranks: [2]}]}]"},
-    {"streams, one of which is often without a sequence", 5, 1,
+    {"pipelines, one of which is often without a sequence", 5, 1,
      "[{sequences: 12, micro_batches: 6, schedule: gpipe, stages: [{layers: 2, ranks: [0, 1]}, "
      "{layers: 2, ranks: [2]}]}, {sequences: 1, micro_batches: 1, stages: [{layers: 4, ranks: "
      "[3]}]}, {sequences: 1, micro_batches: 1, stages: [{layers: 4, ranks: [4]}]}]"},
@@ -158,7 +158,7 @@ static void every_plan_has_one_curve(void **state)
     for (int k = 0; k < N_PLANS; k++) {
         struct curve c;
         char *plan;
-        assert_true(asprintf(&plan, HEAD, PLANS[k].ranks, PLANS[k].zero, PLANS[k].streams) > 0);
+        assert_true(asprintf(&plan, HEAD, PLANS[k].ranks, PLANS[k].zero, PLANS[k].pipelines) > 0);
         run(dir, plan, k == 0 ? &first : &c);
         assert_same(PLANS[k].name, &first, k == 0 ? &first : &c);
         free(plan);
@@ -194,7 +194,7 @@ static void a_pool_has_the_same_curve(void **state)
     char *dir = hsp_test_tmpdir(), *one, *pool;
     struct curve first, c;
     int used[3] = {0}; /* plans */
-    assert_true(asprintf(&one, HEAD, 1, 0, PLANS[0].streams) > 0);
+    assert_true(asprintf(&one, HEAD, 1, 0, PLANS[0].pipelines) > 0);
     run(dir, one, &first);
     for (int zero = 0; zero < 2; zero++) {
         assert_true(asprintf(&pool, POOL, zero) > 0);
@@ -221,7 +221,8 @@ static void devices_give_the_same_bits(void **state)
     char *dir = hsp_test_tmpdir(), *plan, *path;
     for (int k = 2; k <= N_PLANS; k++) {
         if (k < N_PLANS) {
-            assert_true(asprintf(&plan, HEAD, PLANS[k].ranks, PLANS[k].zero, PLANS[k].streams) > 0);
+            assert_true(asprintf(&plan, HEAD, PLANS[k].ranks, PLANS[k].zero, PLANS[k].pipelines) >
+                        0);
         } else {
             assert_true(asprintf(&plan, POOL, 1) > 0);
         }

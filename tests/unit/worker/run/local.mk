@@ -19,6 +19,6 @@ tests_unit_worker_run_run_tests_SOURCES = \
   $(NCCL_WORLD) $(device_run)
 tests_unit_worker_run_run_tests_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
 EXTRA_tests_unit_worker_run_run_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
-tests_unit_worker_run_run_tests_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(COMPILER_LIBS) \
+tests_unit_worker_run_run_tests_LDADD = tests/lib/libmockdev.a $(TEST_LIBS) $(COMPILER_LIBS) \
   daemon/graph/libgraph.a proto/program/libprogram.a proto/layout/liblayout.a $(RUN_LIBS) \
   $(TEXT_LIBS)

@@ -8,7 +8,7 @@
 #include "proto/base/size.h"
 #include "proto/host/file_io.h"
 #include "proto/program/program_file.h"
-#include "tests/lib/ghost.h"
+#include "tests/lib/mockdev.h"
 #include "tests/unit/worker/comm/nccl_world.h"
 #include "tests/unit/worker/run/device_run.h"
 #include "worker/backend/cpu/cpu.h"
@@ -51,7 +51,7 @@ static const struct plan {
     {"a pipeline", 3, 0, 0,
      "[{sequences: 12, micro_batches: 6, stages: [{layers: 1, ranks: [0]}, {layers: 2, ranks: "
      "[1]}, {layers: 1, ranks: [2]}]}]"},
-    {"streams of pipelines", 5, 1, 4000,
+    {"pipelines of pipelines", 5, 1, 4000,
      "[{sequences: 8, micro_batches: 4, schedule: gpipe, stages: [{layers: 2, ranks: [0, 1]}, "
      "{layers: 2, ranks: [2]}]}, {sequences: 2, micro_batches: 1, stages: [{layers: 4, ranks: "
      "[3]}]}, {sequences: 2, micro_batches: 2, stages: [{layers: 4, ranks: [4]}]}]"},
@@ -113,8 +113,8 @@ static char *write_programs(const char *dir, const struct plan *x)
 
 static void submit(void *stream, const struct hsp_fakenccl_work *w)
 {
-    const struct hsp_ghost_work g = {w->ready, w->run, w->arg};
-    hsp_ghost_submit(stream, &g);
+    const struct hsp_mockdev_work g = {w->ready, w->run, w->arg};
+    hsp_mockdev_submit(stream, &g);
 }
 
 static uint64_t gpu_of(void *ctx, uint32_t rank)
@@ -159,7 +159,7 @@ static void numbers_are_those_of_cpus(void **state)
                                      .open_ctx = gpu};
             nw_fake()->reset(hsp_test_seed() + i, 0);
             nw_fake()->set_streams(submit, NULL);
-            nw_fake()->set_announce(hsp_ghost_announce);
+            nw_fake()->set_announce(hsp_mockdev_announce);
             hsp_devicerun_compare_opts(dir, &o, PLANS[k].name);
             nw_expect_clean();
             by_nccl += work_of();
@@ -176,10 +176,10 @@ static void numbers_are_those_of_cpus(void **state)
 static enum hsp_status open_failing(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                     struct hsp_err *err)
 {
-    const struct hsp_ghost_opts g = {.seed = rank, .fail_at = rank == 1 ? 120 : 0};
+    const struct hsp_mockdev_opts g = {.seed = rank, .fail_at = rank == 1 ? 120 : 0};
     (void)ctx;
     (void)threads;
-    return hsp_ghost_open(&g, ret, err);
+    return hsp_mockdev_open(&g, ret, err);
 }
 
 static void a_failing_device_ends_all(void **state)
@@ -199,7 +199,7 @@ static void a_failing_device_ends_all(void **state)
                              .quiet = true};
     nw_fake()->reset(hsp_test_seed(), 0);
     nw_fake()->set_streams(submit, NULL);
-    nw_fake()->set_announce(hsp_ghost_announce);
+    nw_fake()->set_announce(hsp_mockdev_announce);
     assert_int_not_equal(hsp_run_file(&o, &err), HSP_OK);
     assert_non_null(strstr(err.msg, "the device failed"));
     nw_expect_clean();

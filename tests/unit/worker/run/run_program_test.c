@@ -80,7 +80,7 @@ static const struct {
      "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\npipelines:\n"
      "  - {sequences: 12, micro_batches: 3, stages: [{layers: 2, ranks: [0, 1], tensor: [1, 1], "
      "saved: recompute}, {layers: 2, ranks: [2, 3], tensor: [1, 3], saved: recompute}]}\n"},
-    {"recomputation in one of two streams",
+    {"recomputation in one of two pipelines",
      "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 1\npipelines:\n"
      "  - {sequences: 7, micro_batches: 3, stages: [{layers: 4, ranks: [0, 1], saved: "
      "recompute}]}\n"
@@ -89,12 +89,12 @@ static const struct {
      "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 0\npipelines:\n"
      "  - {sequences: 12, micro_batches: 3, stages: [{layers: 2, ranks: [0, 1], tensor: [1, 1], "
      "saved: offload}, {layers: 2, ranks: [2, 3], tensor: [1, 3], saved: offload}]}\n"},
-    {"offload in one of two streams, zero-bubble",
+    {"offload in one of two pipelines, zero-bubble",
      "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\npipelines:\n"
      "  - {sequences: 7, micro_batches: 5, schedule: zero_bubble, stages: [{layers: 2, ranks: [0, "
      "1], saved: offload}, {layers: 2, ranks: [3], saved: offload}]}\n"
      "  - {sequences: 5, micro_batches: 2, stages: [{layers: 4, ranks: [2]}]}\n"},
-    {"two streams of different depth and degree",
+    {"two pipelines of different depth and degree",
      "apiVersion: hspmd/v1\nkind: plan\nranks: 4\nzero: 1\npipelines:\n"
      "  - {sequences: 8, micro_batches: 4, stages: [{layers: 3, ranks: [0, 1], tensor: [2, 1]}, "
      "{layers: 1, ranks: [2]}]}\n"
@@ -200,11 +200,11 @@ static char *make_file(const char *dir, const struct hsp_model_spec *m, const ch
 /* The plan with buckets of @bytes; to be freed. */
 static char *with_bucket(const char *plan, unsigned bytes)
 {
-    const char *streams = strstr(plan, "pipelines:");
+    const char *pipelines = strstr(plan, "pipelines:");
     char *text;
-    assert_non_null(streams);
-    assert_true(asprintf(&text, "%.*sbucket: %u\n%s", (int)(streams - plan), plan, bytes, streams) >
-                0);
+    assert_non_null(pipelines);
+    assert_true(
+        asprintf(&text, "%.*sbucket: %u\n%s", (int)(pipelines - plan), plan, bytes, pipelines) > 0);
     return text;
 }
 

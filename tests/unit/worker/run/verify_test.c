@@ -31,7 +31,7 @@ static const struct hsp_model_spec MODEL = {.family = "gpt",
                                             .tied_head = true,
                                             .dtype = HSP_F64};
 
-/* Tensor parallel with uneven parts, two stages, a second stream, sharded state. */
+/* Tensor parallel with uneven parts, two stages, a second pipeline, sharded state. */
 static const char MIXED[] = HEAD
     "ranks: 4\nzero: 1\npipelines:\n"
     "  - {sequences: 8, micro_batches: 4, stages: [{layers: 1, ranks: [0, 1], tensor: [5, 3]}, "
@@ -53,7 +53,7 @@ static void make(struct made *x, const struct hsp_model_spec *m, uint32_t batch,
 {
     struct hsp_err err = {0};
     struct hsp_plan *p;
-    struct hsp_small small;
+    struct hsp_scaled_model small;
     struct hsp_train_spec t = {.hyper = {.steps = 20,
                                          .lr = 3e-3,
                                          .clip_norm = 1.0,
@@ -73,7 +73,7 @@ static void make(struct made *x, const struct hsp_model_spec *m, uint32_t batch,
     *x = (struct made){.arena = hsp_arena_new((size_t)1 << 30)};
     assert_ok(hsp_graph_build(m, &x->g, &err), &err);
     assert_ok(hsp_plan_parse(plan, strlen(plan), "plan", batch, x->arena, &p, &err), &err);
-    assert_ok(hsp_compile_small(x->g, p, &t, x->arena, &x->f, &small, &err), &err);
+    assert_ok(hsp_compile_scaled(x->g, p, &t, x->arena, &x->f, &small, &err), &err);
     for (uint32_t r = 0; r < x->f.n; r++) { /* of its own: damage in one stays in it */
         struct hsp_template *own = &x->f.programs[r].tpl;
         own->instrs = hsp_arena_memdup(x->arena, own->instrs, own->n_instrs * sizeof *own->instrs);

@@ -1,3 +1,0 @@
-/* Stands for the driver, whose presence is asked for first. Nothing is called in it. */
-extern const int hsp_ghost_driver;
-const int hsp_ghost_driver = 1;
