@@ -12,7 +12,7 @@
 void hsp_chan_init(struct hsp_chan *c, int fd)
 {
     const struct hsp_frame_limits lim = {HSP_MSG_BODY_MAX, HSP_MSG_BLOB_MAX};
-    int bytes = 4 << 20; /* step reports of minutes, should the agent be stopped for so long */
+    int bytes = 4 << 20; /* room for step reports of minutes while the agent is stopped */
     c->fd = fd;
     c->at = c->len = 0;
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes); /* the default serves, too */
@@ -37,7 +37,7 @@ static enum hsp_status send_all(int fd, struct iovec *v, int n, struct hsp_err *
         }
         if (k < 0 && errno == EAGAIN) {
             struct pollfd p = {.fd = fd, .events = POLLOUT};
-            (void)poll(&p, 1, -1); /* the next sendmsg tells */
+            (void)poll(&p, 1, -1); /* the next sendmsg reports the error */
             continue;
         }
         if (k < 0) {
@@ -77,7 +77,7 @@ enum hsp_status hsp_chan_send(struct hsp_chan *c, const struct hsp_msg *m, struc
     return st;
 }
 
-/* Refills the buffer; HSP_AGAIN when nothing is there. */
+/* Refills the buffer. HSP_AGAIN: no bytes have arrived. */
 static enum hsp_status refill(struct hsp_chan *c, struct hsp_err *err)
 {
     ssize_t k;

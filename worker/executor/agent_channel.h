@@ -1,6 +1,6 @@
 /* Sends and receives messages over the socketpair to the agent.
  *
- * Role:      the executor's control thread receives, any of its threads sends.
+ * Role:      the executor's control thread receives; any thread of the executor sends.
  * Purity:    shell.
  * Threads:   hsp_chan_send from any thread; hsp_chan_recv from one.
  * Ownership: the descriptor belongs to the channel. */
@@ -12,9 +12,9 @@
 
 struct hsp_chan {
     int fd;
-    pthread_mutex_t lock; /* of sending */
+    pthread_mutex_t lock; /* held by a sending thread */
     struct hsp_frame_parser parser;
-    uint8_t buf[65536]; /* received and not yet parsed: [at, len) */
+    uint8_t buf[65536]; /* received bytes; those from `at` to `len` are not yet parsed */
     size_t at, len;
 };
 
@@ -25,9 +25,9 @@ void hsp_chan_fini(struct hsp_chan *c); /* closes the descriptor */
  * hsp_msg_encode. */
 enum hsp_status hsp_chan_send(struct hsp_chan *c, const struct hsp_msg *m, struct hsp_err *err);
 
-/* Reads the bytes that have come and takes the next message out of them. @arena holds the message,
- * *ret_frame its bytes until hsp_frame_fini. HSP_AGAIN: none is complete and reading would block.
- * HSP_ECLOSED: end of file. Errors of hsp_frame_feed and hsp_msg_decode. */
+/* Reads the bytes that have arrived and decodes the next message. @arena holds the message;
+ * *ret_frame holds its bytes until hsp_frame_fini. HSP_AGAIN: no message is complete, and reading
+ * would block. HSP_ECLOSED: end of file. Errors of hsp_frame_feed and hsp_msg_decode. */
 enum hsp_status hsp_chan_recv(struct hsp_chan *c, struct hsp_arena *arena,
                               struct hsp_frame *ret_frame, struct hsp_msg *ret,
                               struct hsp_err *err);

@@ -1,4 +1,4 @@
-/* The samples come from the step sheet the engine reads: same function, same
+/* The samples come from the step sheet that the engine reads, by the same function with the same
  * arguments. */
 #include "worker/executor/audit.h"
 
@@ -14,9 +14,9 @@
 
 #define LINE_MAX_BYTES  (4u << 20)
 #define STATE_MAX_BYTES (64u << 20)
-#define FLUSH_NS        INT64_C(20000000) /* how old a record may get: 20 ms */
+#define FLUSH_NS        INT64_C(20000000) /* greatest age of a record: 20 ms */
 
-/* Whether this rank adds its pipeline's tokens to the step's statistics. */
+/* Returns true if this rank adds its pipeline's tokens to the statistics of the step. */
 static bool counts_tokens(const struct hsp_program *p)
 {
     for (uint32_t i = 0; i < p->tpl.n_instrs; i++) {
@@ -65,7 +65,7 @@ static enum hsp_status append(const struct hsp_ex_epoch *e, const char *ending,
     return st;
 }
 
-/* The program that runs, or has run last: of a pool, that of the step. */
+/* Returns the program that runs or has run last; in a pool the program of the step. */
 static const struct hsp_program *running(const struct hsp_ex_epoch *e)
 {
     return e->engine != NULL ? hsp_engine_program(e->engine) : &e->prog;
@@ -117,7 +117,7 @@ static void put_part(const struct hsp_state_segment *s, uint32_t i, struct hsp_b
     const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
     const struct hsp_box_id id = {
         .tensor = r->tensor, .kind = r->kind, .dtype = r->dtype, .full = r->full};
-    /* of the bytes in the segment: a seal may repeat the hash that came with a part */
+    /* hash the bytes in the segment: a seal may repeat the hash that came with a part */
     uint64_t hash = hsp_box_hash(&id, &r->box, &r->box, (uint8_t *)hsp_segment_area(s) + r->offset);
     hsp_buf_printf(out, "%s{\"tensor\":%u,\"kind\":\"%s\"", i > 0 ? "," : "", r->tensor,
                    kinds[r->kind]);
@@ -175,7 +175,7 @@ void hsp_audit_memory(const struct hsp_ex_epoch *e)
 
 /* ---- activity ---- */
 
-/* The kind of the segment an instruction belongs to. */
+/* Returns the kind of the segment that has instruction @instr. */
 static uint32_t segment_kind(const struct hsp_template *t, uint32_t instr)
 {
     for (uint32_t s = 0; s < t->n_segments; s++) {
@@ -199,7 +199,7 @@ static void flush_audit(struct hsp_ex_epoch *e)
     int fd = a->n > 0 ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
     if (fd >= 0) {
         ssize_t k = write(fd, a->record, a->n * sizeof(a->record[0]));
-        (void)k; /* the header says so: lost notes are only missing notes */
+        (void)k; /* by the header a failed write ends the notes and nothing else */
         (void)close(fd);
     }
     a->n = 0;

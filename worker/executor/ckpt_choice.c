@@ -36,15 +36,17 @@ static bool better(const struct hsp_ckpt_wish *wish, const struct hsp_ckpt_offer
                                                     : best == NULL || later(a, best));
 }
 
-/* It must not be used, and is the wished one as far as can be seen. */
+/* Returns true if the checkpoint of @a must not be used, and is the wished one as far as is
+ * known. */
 static bool refused(const struct hsp_ckpt_wish *wish, const struct hsp_ckpt_offer *a)
 {
     return a->status == HSP_ESTATE &&
            (wish->epoch == 0 || a->epoch == 0 || a->content == wish->content);
 }
 
-/* How much it says of why the wished one is not to be had. */
-enum weight { NOTHING_THERE, ANOTHER, UNFIT, BROKEN }; /* UNFIT: another that would not do either */
+/* How well a status explains that the wished checkpoint is not available. UNFIT: another
+ * checkpoint, which is unusable, too. */
+enum weight { NOTHING_THERE, ANOTHER, UNFIT, BROKEN };
 static enum weight weight(const struct hsp_ckpt_wish *wish, const struct hsp_ckpt_offer *a)
 {
     bool another = wish->epoch != 0 && a->epoch != 0 && a->content != wish->content;

@@ -1,9 +1,9 @@
-/* The happy path: the thread of the disk opens the file, writes slabs, closes it, commits, prunes.
+/* The happy path: the disk thread opens the file, writes slabs, closes the file, commits, prunes.
  *
- * Possible failure modes: no answer (the thread goes on alone, with what is its own; a commit that
- * it was at may still come to its end, and is as good as any); no memory; errors of the disk. Where
- * old checkpoints, left-overs, or a failed one, take long to delete, a thread does that alone,
- * beside the next checkpoint. */
+ * Possible failure modes: no answer (the disk thread goes on alone with its own data; a commit
+ * under way may still succeed, and is then as good as any); no memory; errors of the disk. Where
+ * old checkpoints, left-overs, or a failed checkpoint take long to delete, a thread deletes them
+ * alone, beside the next checkpoint. */
 #include "worker/executor/ckpt_writer.h"
 
 #include <limits.h>
@@ -19,9 +19,9 @@
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/region.h"
 
-#define DELETION_MS 5000u /* votes wait so long for it */
+#define DELETION_MS 5000u /* votes wait so long for deletions */
 
-struct hsp_ckpt_writing { /* owns all it points to */
+struct hsp_ckpt_writing { /* owns all that its pointers name */
     char dir[PATH_MAX];
     struct hsp_ckpt_info info;
     uint32_t rank;
@@ -31,26 +31,26 @@ struct hsp_ckpt_writing { /* owns all it points to */
     struct hsp_pkg_param *params; /* names and extents of the pieces */
     uint32_t n_params;
     struct hsp_ckpt_stream *out; /* NULL: not open */
-    void *slab;                  /* of piece @piece, its part @part */
+    void *slab;                  /* the part @part of piece @piece */
     size_t piece;
     struct hsp_box part;
     uint64_t bytes;
-    struct hsp_data_cursor data; /* of a commit */
+    struct hsp_data_cursor data; /* for a commit */
     char *config;
     struct hsp_ckpt_done done;
-    size_t keep; /* of a prune */
+    size_t keep; /* for a prune */
     struct hsp_m_cut *cuts;
     uint32_t n_cuts;
-    bool abandons; /* the attempt goes at the end */
+    bool abandons; /* the end deletes the attempt */
 };
 
-/* ---- on the thread of the disk ---- */
+/* ---- on the disk thread ---- */
 
 static enum hsp_status do_open(void *ctx, struct hsp_err *err)
 {
     struct hsp_ckpt_writing *x = ctx;
     enum hsp_status st = x->marks ? hsp_ckpt_sign(x->dir, &x->info, x->shared, err) : HSP_OK;
-    x->abandons = x->whole; /* also where its folder is all that can be made */
+    x->abandons = x->whole; /* also if no more than the folder can be made */
     return st == HSP_OK ? hsp_ckpt_stream_open(x->dir, &x->info, x->rank, x->p, x->n, &x->out, err)
                         : st;
 }
@@ -88,7 +88,7 @@ static void drop(void *ctx)
     struct hsp_ckpt_writing *x = ctx;
     x->out = hsp_ckpt_stream_discard(x->out);
     if (x->abandons) {
-        (void)hsp_ckpt_abandon(x->dir, &x->info, NULL); /* there is an error to report already */
+        (void)hsp_ckpt_abandon(x->dir, &x->info, NULL); /* an earlier error is reported */
     }
     for (uint32_t i = 0; x->params != NULL && i < x->n_params; i++) {
         free((char *)(uintptr_t)x->params[i].name);
@@ -103,7 +103,7 @@ static void drop(void *ctx)
 
 /* ---- for the replication thread ---- */
 
-/* Parameters and pieces, which are of this memory alone. */
+/* Copies parameters and pieces into memory of the disk thread. */
 static bool copy_pieces(const struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o,
                         struct hsp_ckpt_writing *x)
 {
@@ -125,12 +125,12 @@ static bool copy_pieces(const struct hsp_ex_epoch *e, const struct hsp_ckpt_orde
         p->name = x->params[p->tensor].name;
         p->full = x->params[p->tensor].ext;
         p->held = p->box;
-        p->data = NULL; /* comes in slabs */
+        p->data = NULL; /* the data come in slabs */
     }
     return ok;
 }
 
-/* Room for the largest slab. */
+/* Takes memory for the largest slab. */
 static bool take_slab(const struct hsp_ckpt_order *o, struct hsp_ckpt_writing *x)
 {
     size_t max = 1;
@@ -158,7 +158,7 @@ static bool copy_rest(const struct hsp_ex_epoch *e, struct hsp_ckpt_writing *x)
     return true;
 }
 
-/* NULL: no memory. */
+/* Returns NULL if memory is lacking. */
 static struct hsp_ckpt_writing *make(const struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o)
 {
     struct hsp_ckpt_writing *x = calloc(1, sizeof *x);
@@ -178,7 +178,7 @@ static struct hsp_ckpt_writing *make(const struct hsp_ex_epoch *e, const struct 
     return x;
 }
 
-/* The time for what the thread only deletes. */
+/* Returns the time limit for deletions. */
 static struct hsp_disk_wait deletion(struct hsp_ex_epoch *e)
 {
     struct hsp_disk_wait wait = hsp_epoch_disk_wait(e);
@@ -198,9 +198,10 @@ static enum hsp_status do_sweep(void *ctx, struct hsp_err *err)
     return hsp_ckpt_sweep(l->dir, &l->up_to, err);
 }
 
-/* Deletes left-overs on a thread of its own, at a name of its own: where that takes longer
- * than it is waited for, the checkpoint is written beside it, and no second one begins.
- * What a thread of an earlier epoch still writes is none. Want of room will show. */
+/* Deletes left-overs on a thread of its own, with a name of its own. If the deletion takes longer
+ * than the time limit, the checkpoint is written beside the deletion, and no second deletion
+ * begins. Files that a thread of an earlier epoch still writes are no left-overs. A lack of room
+ * shows in the write that follows. */
 static void sweep(struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o)
 {
     char name[PATH_MAX];
@@ -250,11 +251,11 @@ enum hsp_status hsp_ckpt_writer_open(struct hsp_ex_epoch *e, const struct hsp_ck
     enum hsp_status st =
         hsp_disk_open(&e->env->disks, e->p->checkpoint_path, x, drop, &ret->disk, err);
     if (st != HSP_OK) {
-        drop(x); /* it has no file yet */
+        drop(x); /* @x has no file yet */
         return st;
     }
     ret->work = x;
-    bool marks = x->marks; /* it may be freed by the thread of the disk when there is no answer */
+    bool marks = x->marks; /* without an answer the disk thread may free @x */
     st = call(ret, do_open, err);
     if (marks && st == HSP_OK) {
         atomic_store(&e->marked, true);
@@ -311,7 +312,7 @@ enum hsp_status hsp_ckpt_writer_prune(struct hsp_ckpt_writer *w, struct hsp_err 
 void hsp_ckpt_writer_end(struct hsp_ckpt_writer *w, bool abandon)
 {
     if (w->disk != NULL) {
-        const struct hsp_disk_wait wait = deletion(w->e); /* of what is not committed */
+        const struct hsp_disk_wait wait = deletion(w->e); /* of an attempt without a commit */
         if (w->work != NULL && abandon) {
             w->work->abandons = true;
         }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The remedy for errno @sys, as the end of a sentence: "make room there". Never NULL. */
+/* Returns the remedy for errno @sys, as the end of a sentence: "make room there". Never NULL. */
 static const char *remedy_of(int sys)
 {
     switch (sys) {

@@ -1,8 +1,9 @@
-/* The happy path: the thread does what it is given, one thing after the other, and who has given it
- * waits; at the end it drops what it works with.
+/* The happy path: the thread makes the given calls, one after the other, and the caller waits for
+ * each call; at the end the thread drops its data.
  *
- * Possible failure modes: a file system that hangs (who waits goes on; the thread keeps its place
- * in the table until there is an answer); the process ends first (it is killed with it). */
+ * Possible failure modes: the file system hangs (the caller goes on; the thread keeps its place in
+ * the table until there is an answer); the process ends first (the thread is killed with the
+ * process). */
 #include "worker/executor/disk_thread.h"
 
 #include <errno.h>
@@ -14,23 +15,23 @@
 
 #include "worker/exec/pace.h"
 
-#define TURN_NS INT64_C(50000000)  /* between two questions whether the epoch is over, */
-#define OVER_NS INT64_C(300000000) /* and then: a disk that works has mostly answered by then */
+#define TURN_NS INT64_C(50000000)  /* between two checks whether the epoch is over */
+#define OVER_NS INT64_C(300000000) /* wait after the end of the epoch: most working disks answer */
 
 struct hsp_disk_thread {
     char path[PATH_MAX];
     void *ctx;
     void (*drop)(void *ctx);
-    pthread_mutex_t lock; /* the following */
-    pthread_cond_t cond;  /* its clock is the monotonic one */
-    unsigned users;       /* the thread, the table, its owner */
-    hsp_disk_fn *fn;      /* to do, or under way; NULL: nothing */
-    int64_t since_ns;     /* it was given */
-    bool ends;            /* nothing more is given */
-    bool left;            /* nobody waits for it any more; */
-    int64_t silent_ns;    /* from then on it should have answered */
-    bool over;            /* it has dropped what it had */
-    enum hsp_status st;   /* of what was done last */
+    pthread_mutex_t lock; /* of all fields below */
+    pthread_cond_t cond;  /* by the monotonic clock */
+    unsigned users;       /* of three: the thread, the table, its owner */
+    hsp_disk_fn *fn;      /* call to make, or under way; NULL: none */
+    int64_t since_ns;     /* time at which @fn was given */
+    bool ends;            /* no more calls are given */
+    bool left;            /* no caller waits for the thread any more */
+    int64_t silent_ns;    /* time by which the thread should have answered */
+    bool over;            /* the thread has dropped its data */
+    enum hsp_status st;   /* result of the last call */
     struct hsp_err err;
 };
 
@@ -86,7 +87,8 @@ static void *on_thread(void *arg)
     return NULL;
 }
 
-/* Of three users: the thread, the table and the caller. NULL: no memory, or no thread. */
+/* Starts a thread with three users: the thread, the table and the caller. Returns NULL if memory or
+ * a thread is lacking. */
 static struct hsp_disk_thread *begin(const char *path, void *ctx, void (*drop)(void *ctx))
 {
     struct hsp_disk_thread *k = calloc(1, sizeof *k);
@@ -114,7 +116,8 @@ static struct hsp_disk_thread *begin(const char *path, void *ctx, void (*drop)(v
     return k;
 }
 
-/* Under the lock. The error has its errno for the remedy alone (disk_retry.h). */
+/* Makes the error of a missing answer, under the lock. Its errno serves only for the remedy
+ * (disk_retry.h). */
 static enum hsp_status no_answer(const struct hsp_disk_thread *k, struct hsp_err *err)
 {
     double s = (double)(hsp_clock_ns() - k->since_ns) * 1e-9;
@@ -126,8 +129,8 @@ static enum hsp_status no_answer(const struct hsp_disk_thread *k, struct hsp_err
     return st;
 }
 
-/* Takes one that has ended out of its place; else HSP_ETIMEDOUT where it should have answered and
- * is at @path. */
+/* Takes a thread that has ended out of its place @at. Else HSP_ETIMEDOUT if the thread works at
+ * @path and should have answered. */
 static enum hsp_status look(struct hsp_disk_thread **at, const char *path, struct hsp_err *err)
 {
     struct hsp_disk_thread *k = *at;
@@ -146,7 +149,7 @@ static enum hsp_status look(struct hsp_disk_thread **at, const char *path, struc
     return st;
 }
 
-/* Under the lock of the table. */
+/* Finds a place in the table, under its lock. */
 static enum hsp_status find_place(struct hsp_disk_threads *in, const char *path,
                                   struct hsp_disk_thread ***ret, struct hsp_err *err)
 {
@@ -206,7 +209,7 @@ static bool is_done(const struct hsp_disk_thread *k)
     return k->ends ? k->over : k->fn == NULL;
 }
 
-/* Under the lock. False: there is no answer. */
+/* Waits for the answer, under the lock. Returns false if there is no answer. */
 static bool await(struct hsp_disk_thread *k, const struct hsp_disk_wait *w)
 {
     int64_t now = hsp_clock_ns(), until = now + (int64_t)w->ms * 1000000;
@@ -226,7 +229,8 @@ static bool await(struct hsp_disk_thread *k, const struct hsp_disk_wait *w)
     return is_done(k);
 }
 
-/* Under the lock. The end of an epoch shortens the wait, and not the time that the disk has. */
+/* Waits, or leaves the thread alone; under the lock. The end of an epoch shortens the wait, but not
+ * the time limit of the disk. */
 static void await_or_leave(struct hsp_disk_thread *k, const struct hsp_disk_wait *w)
 {
     k->left = !await(k, w);

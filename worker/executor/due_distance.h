@@ -38,8 +38,8 @@ struct hsp_due_distance {
     bool rests;                 /* the newest step had no copy beside it */
     uint32_t n_close;           /* versions that are stable since the newest step alone */
     bool validated;             /* the newest step had a validation */
-    double more_s;              /* what steps have taken longer since the last due version */
-    uint32_t n_beside;          /* these steps */
+    double more_s;              /* extra time of steps since the last due version */
+    uint32_t n_beside;          /* number of these steps */
 };
 
 /* A step took @seconds. @copied: a due version was pending. A step with a validation (@validates)

@@ -1,10 +1,10 @@
-/* Phases:
+/* Opens, runs and closes an epoch. Its phases:
  *
  *   BUILDING --READY sent--> READY --START or hand-over--> MOVING --weights here--> RUNNING
  *   RUNNING --all steps done--> SERVING     RUNNING --switched--> LEFT
  *   MOVING (source) --> SERVING             any of them --error or cancel--> FAILED
  *
- * In FAILED no thread but the run thread on its way out is left, and that writes nothing any more.
+ * In FAILED only the ending run thread is left, and it writes nothing any more.
  */
 #include "worker/executor/epoch.h"
 
@@ -48,7 +48,7 @@
 #define EPOCH_ARENA \
     ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
 
-/* On a mesh's I/O thread: a peer broke. The control thread acts. */
+/* Notes on a mesh's I/O thread that a peer broke. The control thread acts. */
 static void note_lost(struct hsp_ex_epoch *e, enum hsp_epoch_mesh which,
                       const struct hsp_mesh_loss *loss, const char *why)
 {
@@ -71,7 +71,7 @@ static void on_mover_lost(void *ctx, const struct hsp_mesh_loss *loss, const cha
 struct failure {
     enum hsp_fact_kind fact;
     uint64_t amount;
-    struct hsp_mesh_loss loss; /* CANNOT_CONNECT: of a mesh that was not made */
+    struct hsp_mesh_loss loss; /* for CANNOT_CONNECT: the peer of the failed mesh */
 };
 
 static enum hsp_status decode_program(struct hsp_ex_epoch *e, const struct hsp_pkg_program *from,
@@ -126,7 +126,7 @@ static enum hsp_status open_dataset(struct hsp_ex_epoch *e, struct hsp_err *err)
                                        .vocab = d->vocab,
                                        .cut = hsp_data_cut_of(d),
                                        .stop = &stop};
-    struct hsp_corpus corpus; /* too few tokens are found before anything runs */
+    struct hsp_corpus corpus; /* reports too few tokens before a step runs */
     enum hsp_status st =
         e->member ? hsp_data_cache_get(e->env->data, &wish, &e->data, err) : HSP_OK;
     if (st == HSP_OK && e->member) {
@@ -201,7 +201,8 @@ static void unseal_from(struct hsp_state_segment *s, uint64_t version)
     }
 }
 
-/* Unseals @version and all later versions of this layout, home and copies: they never happened. */
+/* Unseals @version and all later versions of this layout, home and copies, since the job gave them
+ * up. */
 static void void_from(struct hsp_ex_epoch *e, uint64_t version)
 {
     for (int slot = 0; slot < 2; slot++) {
@@ -222,8 +223,9 @@ static void unseal_other(struct hsp_state_segment *s, uint64_t version, uint64_t
     }
 }
 
-/* A recovery begins with @version. Until that is stable the one that hspmdd names stays, and nothing
- * else is in the way of @version: a survivor may have sealed a third one. */
+/* Makes a slot free for @version, with which a recovery begins. Until @version is stable the
+ * version that hspmdd names stays. Any third version, which a survivor may have sealed, is
+ * unsealed. */
 static void make_way(struct hsp_ex_epoch *e, uint64_t version)
 {
     for (int slot = 0; e->p->mode == HSP_MODE_RECOVER && e->p->keeps && slot < 2; slot++) {
@@ -234,7 +236,7 @@ static void make_way(struct hsp_ex_epoch *e, uint64_t version)
     }
 }
 
-/* Its program, and the memory it takes. */
+/* Decodes the program of the epoch, and takes its memory. */
 static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
     f->fact = HSP_FACT_BAD_PROGRAM;
@@ -252,14 +254,15 @@ static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, str
     return st;
 }
 
-/* Of opening weights: a file that is none of weights, or damaged, is the same on every try. */
+/* Returns true if @st, of opening weights, is the same on every try: no file of weights, or
+ * damaged. */
 static bool is_wrong_file(enum hsp_status st)
 {
     return st == HSP_EPARSE || st == HSP_EDIGEST;
 }
 
-/* Weights that cannot be read keep a device out as missing data do, before anything runs. A wrong
- * file fails the job when it is taken. */
+/* Tries to open the weights. A device that cannot read them is excluded before a step runs, as a
+ * device without data is. A wrong file fails the job later, when the weights are taken. */
 static enum hsp_status find_weights(const struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_st_reader *r = NULL;
@@ -292,7 +295,7 @@ static enum hsp_status meet_peers(struct hsp_ex_epoch *e, struct failure *f, str
     return st == HSP_OK && moves ? connect_mesh(e, HSP_MESH_MOVE, f, err) : st;
 }
 
-/* Idle processors verify the state of a recovery meanwhile. */
+/* Builds the epoch, while idle processors verify the state of a recovery. */
 static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
     struct hsp_err ignored = {0};
@@ -316,13 +319,13 @@ static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct h
     return st;
 }
 
-/* Reports the failure. Want of memory is no fact about data, programs and peers, only about the
+/* Reports the failure. A lack of memory is no fact about data, programs and peers, only about the
  * memory of the plan. */
 static void tell_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct failure *f,
                          const struct hsp_err *err)
 {
     bool unknown = st == HSP_ENOMEM && f->fact != HSP_FACT_OUT_OF_MEMORY &&
-                   f->fact != HSP_FACT_STATE_FOLDER; /* it has its errno */
+                   f->fact != HSP_FACT_STATE_FOLDER; /* the errno names the cause */
     struct hsp_mesh_loss loss = f->loss;
     if (f->fact != HSP_FACT_NO_STATE) { /* missing state is not the fault of a peer */
         (void)hsp_epoch_loss(e, &loss);
@@ -346,7 +349,8 @@ static double now_ms(void)
     return (double)hsp_clock_ns() * 1e-6;
 }
 
-/* A file that is not the weights of this model, or damaged: HSP_ESTATE. */
+/* Takes the weights of init_from. HSP_ESTATE: the file is damaged, or has weights of another
+ * model. */
 static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct hsp_err *err)
 {
     struct hsp_st_reader *r = NULL;
@@ -355,7 +359,7 @@ static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct h
     if (st == HSP_OK) {
         st = hsp_state_import(&e->prog, r, area, err);
         wrong = st == HSP_EPARSE || st == HSP_EINVAL || st == HSP_ENOENT || st == HSP_EDIGEST;
-        if (st != HSP_OK && st != HSP_EDIGEST && st != HSP_EIO) { /* which name it */
+        if (st != HSP_OK && st != HSP_EDIGEST && st != HSP_EIO) { /* these errors name the file */
             (void)hsp_err_wrap(err, "%s", e->pkg.init_from);
         }
     }
@@ -381,8 +385,8 @@ static enum hsp_status make_fresh(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* A member with processors for both fetches the weights alone; its replication thread
- * fetches the rest. */
+/* Gets the state of @version. If the host has processors for both, the run thread of a member
+ * fetches only the weights, and the replication thread fetches the rest. */
 static enum hsp_status get_state(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -408,8 +412,8 @@ static enum hsp_status get_state(struct hsp_ex_epoch *e, uint64_t version, struc
 
 /* ---- the run thread ---- */
 
-/* Waits for the word to go. False: cancelled. A joiner of a switch goes on at once: the running
- * epoch's members tell it the version when they have it. */
+/* Waits for START or the hand-over. Returns false if the epoch was cancelled. A joiner of a switch
+ * goes on at once: the members of the running epoch send it the version when the version exists. */
 static bool await_go(struct hsp_ex_epoch *e, uint64_t *version)
 {
     bool joiner = e->p->mode == HSP_MODE_SWITCH && !e->pkg.peers[e->p->rank].voted;
@@ -425,14 +429,14 @@ static bool await_go(struct hsp_ex_epoch *e, uint64_t *version)
 
 static enum hsp_status start(struct hsp_ex_epoch *e, uint64_t *version, struct hsp_err *err)
 {
-    hsp_epoch_mark_folder(e); /* the running epoch may wait for this joiner: a short while only */
+    hsp_epoch_mark_folder(e); /* short: the running epoch may wait for this joiner */
     enum hsp_status st =
         e->p->mode == HSP_MODE_SWITCH ? hsp_epoch_learn_version(e, version, err) : HSP_OK;
-    /* The clock starts with the version: before that a joiner has only waited. */
+    /* Times count from here: before the version is known a joiner has only waited. */
     e->version_ms = now_ms();
     if (st == HSP_OK) {
         hsp_epoch_set_phase(e, HSP_EPOCH_MOVING);
-        hsp_epoch_poke(e->env->wake_fd); /* from here on this is the running epoch */
+        hsp_epoch_poke(e->env->wake_fd); /* from now on this epoch is the running one */
         st = hsp_epoch_device_begin(e, err);
     }
     if (st == HSP_OK) {
@@ -472,8 +476,8 @@ static enum hsp_status serve_or_train(struct hsp_ex_epoch *e, uint64_t version, 
     return hsp_epoch_train(e, version, err);
 }
 
-/* The epoch of a replica holder broke, or ended by a switch. The control thread knows the prepared
- * epoch, so it decides whether this is a loss. The mesh names the peer. */
+/* Notes that the epoch of a replica holder broke, or ended by a switch. The control thread knows
+ * the prepared epoch, so it decides whether the end is a loss. The mesh names the peer. */
 static void replica_holder_failed(struct hsp_ex_epoch *e, enum hsp_status st,
                                   const struct hsp_err *err)
 {
@@ -502,14 +506,12 @@ static void fail(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_er
     bool moving = e->phase == HSP_EPOCH_MOVING;
     e->phase = HSP_EPOCH_FAILED;
     (void)pthread_mutex_unlock(&e->lock);
-    bool own =
-        st != HSP_EPEER && st != HSP_ECANCELED; /* a cause of its own, or a loss that it saw */
-    if (moving ||
-        (own && !kept)) { /* told before peers hear of the end, who say that it was aborted */
+    bool own = st != HSP_EPEER && st != HSP_ECANCELED; /* a cause of its own, or a loss seen here */
+    if (moving || (own && !kept)) { /* reported before peers see the abort and report it */
         hsp_epoch_tell_broken(e, st, err, before_start);
     }
     hsp_epoch_abort(e);
-    if (!e->has_replication) { /* else it is the replication thread's */
+    if (!e->has_replication) { /* else the replication thread ends it */
         hsp_epoch_fetch_end(e);
     }
     if (kept) {
@@ -553,7 +555,7 @@ static void *run_thread(void *arg)
 
 /* ---- open, go, cancel, close ---- */
 
-/* Waits on it are for times, not dates. */
+/* Opens @cond with the monotonic clock. */
 static void init_cond(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
@@ -585,7 +587,7 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
     }
     if (st == HSP_OK) {
         struct hsp_m_prepare *p = &e->msg.u.prepare;
-        if (hsp_cluster_none(p->ckpt_cluster)) { /* of an hspmdd before protocol 15 */
+        if (hsp_cluster_none(p->ckpt_cluster)) { /* an hspmdd below protocol 15 sends none */
             p->ckpt_cluster = p->cluster;
         }
         e->p = p;
@@ -607,7 +609,7 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
     return HSP_OK;
 }
 
-/* Says stop to every thread and operation of the epoch; does not wait. */
+/* Stops every thread and operation of the epoch; does not wait for their end. */
 static void cancel_epoch(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -644,8 +646,8 @@ void hsp_epoch_halt(struct hsp_ex_epoch *e)
     }
     hsp_engine_halt(e->engine);
     hsp_epoch_direct_close(e);
-    (void)hsp_epoch_device_await(e, NULL); /* of a device that has failed nothing is under way */
-    hsp_epoch_hurry_copies(e);             /* nothing looks at a mesh that is closed */
+    (void)hsp_epoch_device_await(e, NULL); /* a failed device has no work under way */
+    hsp_epoch_hurry_copies(e);             /* the state mesh stops yielding to a closed mesh */
     for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
         if (e->mesh[i] != NULL) {
             e->mesh[i]->ops->close(e->mesh[i]);
@@ -655,7 +657,7 @@ void hsp_epoch_halt(struct hsp_ex_epoch *e)
     e->halted = true;
 }
 
-/* Of the reaper. */
+/* Called by the second reaper: frees the rest of the epoch. */
 static void give_rest_back(void *epoch)
 {
     struct hsp_ex_epoch *e = epoch;
@@ -676,7 +678,7 @@ static void give_rest_back(void *epoch)
     free(e);
 }
 
-/* Of the device's reaper. */
+/* Called by the device's reaper: frees device memory, then gives the rest to the second reaper. */
 static void give_device_back(void *epoch)
 {
     struct hsp_ex_epoch *e = epoch;

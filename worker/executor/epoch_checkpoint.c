@@ -1,8 +1,8 @@
 /* On a shared path each rank writes its own parts, straight from its home. Otherwise two writers on
- * two nodes (where there are two) each write a whole checkpoint, so that the loss of a node leaves
- * one. The owners send the hashes of their parts, and the writer begins the file with them. The
- * data follow in slabs (hsp_epoch_gather), and the writer hashes each slab again. All files are
- * written by a thread of the disk (ckpt_writer.h), which may hang.
+ * two nodes (where the job has two nodes) each write a whole checkpoint, so that a whole checkpoint
+ * survives the loss of a node. The owners send the hashes of their parts, and the writer begins the
+ * file with these hashes. The data follow in slabs (hsp_epoch_gather), and the writer hashes each
+ * slab again. A disk thread (ckpt_writer.h), which may hang, writes all files.
  *
  * Example: ranks 0 (n0) and 1 (n1), 100 MiB each. Rank 0 takes the hashes of rank 1, then 25 slabs
  * of 4 MiB, and commits its file; then rank 1 writes the same. */
@@ -28,8 +28,8 @@
 
 enum channel { CHANNEL_WRITTEN = HSP_CHANNEL_GATHER + 1, CHANNEL_HASH };
 
-/* The pieces of a checkpoint: (row of the gather table, kind) in that order; all of them at a
- * writer, at the others their own. */
+/* The pieces of a checkpoint, in the order (row of the gather table, kind). A writer has all
+ * pieces, other ranks have their own. */
 struct pieces {
     size_t n;
     struct hsp_ckpt_piece *p;
@@ -62,7 +62,7 @@ static uint32_t owner_of(const struct hsp_ex_epoch *e, size_t piece)
     return e->pkg.gather.row[piece / e->pkg.n_kinds].from;
 }
 
-/* Points a piece of mine to my home. */
+/* Points a piece of this rank to its home. */
 static enum hsp_status at_home(const struct hsp_ex_epoch *e, uint64_t version,
                                struct hsp_ckpt_piece *p, struct hsp_err *err)
 {
@@ -90,15 +90,16 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->old_name = e->p->ckpt_old_name;
 }
 
-/* Whether no other epoch of this executor is writing, so that unfinished files are left-overs. */
+/* Returns true if no other epoch of this executor is writing: then unfinished files are
+ * left-overs. */
 static bool writes_alone(const struct hsp_ex_epoch *e)
 {
     return atomic_load(&e->env->writing) == 1;
 }
 
-/* What a rank may delete before it writes @version of a shared path. On a path that is not shared,
- * against what was said, nobody else deletes the part of this rank. Rank 0 may still commit the
- * attempt before this one. */
+/* Returns the bound of left-overs that a rank may delete before it writes @version to a shared
+ * path. If the path is not shared, against the configuration, no other rank deletes the part of
+ * this rank. Rank 0 may still commit the attempt before this attempt. */
 static uint64_t sweeps(const struct hsp_ex_epoch *e, uint64_t version)
 {
     return !writes_alone(e) ? 0 : e->p->rank == 0 ? version : e->ckpt_written;
@@ -127,12 +128,12 @@ static enum hsp_status commit(struct hsp_ex_epoch *e, struct hsp_ckpt_writer *w,
     }
     if (st == HSP_OK && writes_alone(e) && hsp_ckpt_writer_prune(w, &old) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "an old checkpoint of job %u stays: %s",
-                e->p->job, old.msg); /* the new one is in place */
+                e->p->job, old.msg); /* the new checkpoint is in place */
     }
     return st;
 }
 
-/* What rank 0 is told by a code alone. */
+/* Logs a failure of which rank 0 gets only the code. */
 static void log_failure(const struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *why)
 {
     if (st != HSP_OK && st != HSP_ECANCELED && e->p->rank != 0) {
@@ -141,10 +142,10 @@ static void log_failure(const struct hsp_ex_epoch *e, enum hsp_status st, const 
     }
 }
 
-/* Other ranks that could not write, where this one could. */
+/* Other ranks that could not write, while this rank could. */
 struct unable {
-    uint32_t first, n; /* of those with the code of the first */
-    int32_t code;      /* HSP_OK: none */
+    uint32_t first, n; /* the first rank, and the number of ranks with its code */
+    int32_t code;      /* code of the first rank; HSP_OK: there is none */
 };
 
 static void count_unable(struct unable *u, uint32_t r, int32_t code)
@@ -180,12 +181,12 @@ static enum hsp_status blame(const struct hsp_ex_epoch *e, const struct unable *
     }
 }
 
-/* Rank 0 collects how the writers fared. *disk: how this rank did; at rank 0 then the first of all
- * that did not. The result is about the links. */
+/* Collects the results of the writers at rank 0. *disk: the result of this rank; at rank 0 then the
+ * first failure of all ranks. The status returned is that of the links. */
 static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum hsp_status *disk,
                                struct hsp_err *err)
 {
-    /* an epoch that is over waits for no disk: that is no fault of the disk */
+    /* an epoch that is over waits for no disk, which is no fault of the disk */
     int32_t code = *disk == HSP_ETIMEDOUT && hsp_epoch_is_over(e) ? HSP_ECANCELED : *disk;
     struct unable others = {0};
     struct hsp_err link = {0};
@@ -236,7 +237,7 @@ static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s
     return st;
 }
 
-/* Slab by slab, from my home. */
+/* Writes the parts slab by slab from the home of this rank. */
 static enum hsp_status put_parts(struct hsp_ckpt_writer *w, const struct hsp_ckpt_piece *p,
                                  size_t n, struct hsp_err *err)
 {
@@ -252,9 +253,9 @@ static enum hsp_status put_parts(struct hsp_ckpt_writer *w, const struct hsp_ckp
     return st;
 }
 
-/* Writes the parts of this rank, @w is open then. They were compared with the seal, whose hashes
- * they bring along; if one is not what it was by then, all of the home is compared again: the
- * result is about that, *disk about the writing. */
+/* Writes the parts of this rank; @w is open after the call. The parts were compared with the seal,
+ * and carry its hashes. If a part has changed since, all of the home is compared again. The status
+ * returned is that of the comparison; *disk is that of the writing. */
 static enum hsp_status write_parts(struct hsp_ex_epoch *e, uint64_t version,
                                    const struct hsp_ckpt_info *info, struct pieces *s,
                                    struct hsp_ckpt_writer *w, uint64_t *ret_bytes,
@@ -298,18 +299,18 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
         st = write_parts(e, version, &info, &s, &w, &ret->bytes, disk, err);
     }
     free(s.p);
-    if (st == HSP_OK) { /* else the epoch ends: the other ranks see this rank go */
+    if (st == HSP_OK) { /* else the epoch ends: the other ranks lose this rank */
         memset(writes, 1, e->p->n_ranks);
         st = collect(e, writes, disk, err);
         if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
             (*disk = commit(e, &w, version, &ret->content, err)) != HSP_OK) {
-            if (*disk == HSP_EDIGEST && e->p->n_ranks > 1) { /* all say that they have written */
+            if (*disk == HSP_EDIGEST && e->p->n_ranks > 1) { /* all ranks have written */
                 (void)hsp_err_wrap(err, "not all that was written is seen here: checkpoint.path "
                                         "must be one folder on all nodes (or shared: false)");
             }
             (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
         }
-        /* nobody writes there any more */
+        /* no rank writes there any more */
         abandon = st == HSP_OK && *disk != HSP_OK && e->p->rank == 0;
     }
     hsp_ckpt_writer_end(&w, abandon);
@@ -318,12 +319,12 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
 
 /* ---- one whole checkpoint, streamed ---- */
 
-/* A writer's side. A disk that fails ends its writing, not the gathering: the others' sends must
- * be taken. */
+/* The state of a writer. A failing disk ends the writing, but not the gathering: the writer has to
+ * receive the messages of the other ranks. */
 struct stream {
     const struct hsp_ex_epoch *e;
     struct hsp_ckpt_writer out;
-    enum hsp_status status; /* of the disk */
+    enum hsp_status status; /* status of the disk */
     struct hsp_err why;
 };
 
@@ -340,8 +341,8 @@ static enum hsp_status stream_sink(void *ctx, uint32_t row, uint8_t kind,
     return HSP_OK;
 }
 
-/* Between the hashes of rank @owner's pieces and a list, in the order of the pieces; their
- * number. */
+/* Copies the hashes of rank @owner's pieces to a list or from a list, in the order of the pieces.
+ * Returns their number. */
 static uint64_t list_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint32_t owner,
                             uint64_t *list, bool take)
 {
@@ -360,8 +361,8 @@ static uint64_t list_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint
     return n;
 }
 
-/* First the number, so that a rank without pieces is waited for too: its own writing comes before
- * another's. */
+/* Sends the hashes after their number. So the writer also waits for a rank without pieces, whose
+ * own writing comes before another's. */
 static enum hsp_status send_hashes(struct hsp_ex_epoch *e, struct pieces *s, uint32_t writer,
                                    uint64_t *list, struct hsp_err *err)
 {
@@ -392,7 +393,7 @@ static enum hsp_status take_hashes(struct hsp_ex_epoch *e, struct pieces *s, uin
     return st;
 }
 
-/* All hashes at the writer. */
+/* Collects all hashes at the writer. */
 static enum hsp_status exchange_hashes(struct hsp_ex_epoch *e, struct pieces *s, uint32_t writer,
                                        struct hsp_err *err)
 {
@@ -410,8 +411,8 @@ static enum hsp_status exchange_hashes(struct hsp_ex_epoch *e, struct pieces *s,
     return st;
 }
 
-/* Rank @writer writes a whole checkpoint from the parts of all ranks. *ret_mine: the result of its
- * disk, at the writer; the result returned is about the links. */
+/* Writes a whole checkpoint at rank @writer from the parts of all ranks. *ret_mine: at the writer
+ * the result of its disk. The status returned is that of the links. */
 static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
                                    uint32_t writer, struct hsp_ckpt_sum *ret,
                                    enum hsp_status *ret_mine, struct hsp_err *err)
@@ -444,7 +445,7 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
         w.status =
             w.status == HSP_OK ? commit(e, &w.out, version, &ret->content, &w.why) : w.status;
     }
-    hsp_ckpt_writer_end(&w.out, false); /* an attempt that is not committed goes */
+    hsp_ckpt_writer_end(&w.out, false); /* deletes an attempt that is not committed */
     if (st == HSP_OK && mine) {
         *ret_mine = w.status;
         if (w.status != HSP_OK && err != NULL) {
@@ -454,7 +455,7 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
     return st;
 }
 
-/* One after the other: two nodes may be one machine, with one folder. */
+/* Lets the writers write one after the other: two nodes may be one machine with one folder. */
 static enum hsp_status write_private(struct hsp_ex_epoch *e, uint64_t version,
                                      struct hsp_ckpt_sum *ret, bool *writes, enum hsp_status *disk,
                                      struct hsp_err *err)

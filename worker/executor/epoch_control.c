@@ -60,7 +60,7 @@ bool hsp_epoch_loss(struct hsp_ex_epoch *e, struct hsp_mesh_loss *ret)
             hsp_epoch_note_loss(e, (enum hsp_epoch_mesh)i, &loss, why.msg);
         }
     }
-    (void)pthread_mutex_lock(&e->lock); /* the I/O threads of the meshes write it */
+    (void)pthread_mutex_lock(&e->lock); /* the I/O threads of the meshes write the loss */
     bool lost = e->lost;
     if (lost) {
         *ret = e->loss;

@@ -1,7 +1,7 @@
 /* A row of a copy travels as one message: u64 version, u64 content hash (additive over its kinds),
- * then the box of each kind, dense. Both ends go through the same table in the same order, sends
- * never block, so the order of messages between two ranks is the same on both and nobody waits in a
- * circle. */
+ * then the box of each kind, dense. Both ends go through the same table in the same order, and
+ * sends never block. So both ranks have the same order of messages, and no circle of waiting ranks
+ * arises. */
 #include "worker/executor/epoch_copies.h"
 
 #include <inttypes.h>
@@ -17,12 +17,12 @@
 #include "worker/executor/kill_point.h"
 
 #define ROW_HEAD 16
-#define MOST_NS  30000000000 /* between two due versions */
+#define MOST_NS  30000000000 /* most time between two due versions that counts */
 
 enum channel { CHANNEL_VERSION = 1, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP, CHANNEL_SUM };
 
-/* Copies kind @k of a row out of the home @s to @data, and compares it with the seal: the copy if
- * the row is a whole one there, else all of the row it is cut from. */
+/* Copies kind @k of a row from the home @s to @data, and compares the data with the seal: the copy
+ * if the row is a whole row of the home, else the whole row of which it is a part. */
 static enum hsp_status read_kind(struct hsp_ex_epoch *e, struct hsp_state_segment *s,
                                  const struct hsp_pkg_row *r, uint8_t k, uint8_t *data,
                                  uint64_t *hash, struct hsp_err *err)
@@ -63,8 +63,8 @@ static enum hsp_status read_row(struct hsp_ex_epoch *e, uint64_t version,
     return st;
 }
 
-/* Whether a message is the row of this version, whole. @hash: takes the hash of each kind, which
- * together are the one that came. */
+/* Checks that a message is the whole row of this version. @hash takes the hash of each kind; their
+ * sum is the hash in the message. */
 static enum hsp_status check_row(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r,
                                  uint64_t version, const uint8_t *msg, uint64_t *hash,
                                  struct hsp_err *err)
@@ -89,7 +89,7 @@ static enum hsp_status check_row(const struct hsp_ex_epoch *e, const struct hsp_
     return HSP_OK;
 }
 
-/* Puts a row's data where segment @s keeps them. */
+/* Writes a row's data to their place in segment @s. */
 static void write_row(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r,
                       const uint8_t *data, struct hsp_state_segment *s)
 {
@@ -162,7 +162,7 @@ static enum hsp_status send_copies(struct hsp_ex_epoch *e, uint64_t version, uin
     return st;
 }
 
-/* To each replica holder. */
+/* Sends the sum of @version to each replica holder. */
 static enum hsp_status send_sum(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
@@ -175,8 +175,7 @@ static enum hsp_status send_sum(struct hsp_ex_epoch *e, uint64_t version, struct
     return st;
 }
 
-/* *ret_equal, at a replica holder: whether the sums of all ranks say that their replicas are
- * equal. */
+/* Receives the sums at a replica holder. *ret_equal: the sums of all ranks show equal replicas. */
 static enum hsp_status take_sums(struct hsp_ex_epoch *e, uint64_t version, bool *ret_equal,
                                  struct hsp_err *err)
 {
@@ -196,17 +195,18 @@ static enum hsp_status take_sums(struct hsp_ex_epoch *e, uint64_t version, bool 
     return st;
 }
 
-/* Takes in a copy, which is not sealed yet, and the hashes of its rows: the segment has a row for
- * each kind of each row of the table, in its order (epoch_segments.c). What its slot has stays
- * until the copy comes: only then the owner has passed the vote of the version in the other
- * slot. */
+/* Receives a copy without sealing it, and the hashes of its rows: the segment has a row for each
+ * kind of each row of the table, in the order of the table (epoch_segments.c). The content of the
+ * slot stays until the copy arrives: only then has the owner passed the vote of the version in the
+ * other slot. */
 static enum hsp_status receive_copy(struct hsp_ex_epoch *e, struct hsp_epoch_copy *c,
                                     uint64_t version, uint8_t *msg, struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.copies;
     struct hsp_state_segment *seg = c->seg[hsp_slot_take(&c->slots, c->seg, version)];
     enum hsp_status st = HSP_OK;
-    /* After a loss the owner sends again a version that is here: it stays whole meanwhile. */
+    /* After a loss the owner sends a version again that is here; that version stays whole
+     * meanwhile. */
     bool there = hsp_segment_version(seg) == version;
     for (uint32_t i = 0, n = 0; st == HSP_OK && i < t->n; i++) {
         const struct hsp_pkg_row *r = &t->row[i];
@@ -229,8 +229,9 @@ static enum hsp_status receive_copy(struct hsp_ex_epoch *e, struct hsp_epoch_cop
     return st;
 }
 
-/* Without a seal when replicas differ: the vote shows the same. The seal has the hashes of the rows
- * as they came: a bit that flips on the way into the segment is found by its next reader. */
+/* Confirms a copy, and seals it unless replicas differ, which the vote shows, too. The seal has the
+ * hashes of the rows as they arrived: the next reader of the segment finds a bit that flipped on
+ * the way into the segment. */
 static enum hsp_status confirm_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
                                     uint64_t version, bool equal, struct hsp_err *err)
 {
@@ -242,7 +243,7 @@ static enum hsp_status confirm_copy(struct hsp_ex_epoch *e, const struct hsp_epo
                                               &version, sizeof version, err);
 }
 
-/* Waits until each rank that keeps a copy of mine has said so. */
+/* Waits until each rank that keeps a copy of this rank's home has confirmed it. */
 static enum hsp_status await_acks(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -265,7 +266,7 @@ static enum hsp_status await_acks(struct hsp_ex_epoch *e, uint64_t version, stru
     return st;
 }
 
-/* Tells the replica holders what they note, and the version that follows where they cannot know
+/* Sends the steps to note to the replica holders, and the next version where they cannot know
  * it. */
 static enum hsp_status announce(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
@@ -301,8 +302,8 @@ void hsp_epoch_hurry_copies(struct hsp_ex_epoch *e)
     }
 }
 
-/* Where due versions are apart a copy gives way to gradients and activations, for half of the time
- * between the last two. It would take that of the next one, else. */
+/* Makes a copy yield to gradients and activations where due versions are apart, for half of the
+ * time between the last two copies. A longer yield would reach into the time of the next copy. */
 static void give_way(struct hsp_ex_epoch *e)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE], *data = e->mesh[HSP_MESH_DATA];

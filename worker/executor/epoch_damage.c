@@ -5,7 +5,7 @@
 #include "proto/base/buf.h"
 #include "worker/executor/epoch_report.h"
 
-#define PART_MAX 512 /* bytes of the name of a part */
+#define PART_MAX 512 /* most bytes of the name of a part */
 
 static const char *const kinds[HSP_N_STATE_KINDS] = {
     [HSP_STATE_PARAM] = "param",
@@ -14,7 +14,7 @@ static const char *const kinds[HSP_N_STATE_KINDS] = {
     [HSP_STATE_MOMENTUM] = "momentum",
 };
 
-/* "wte.weight (m) [0:8, 4:8]" and @where, in @out. */
+/* Writes "wte.weight (m) [0:8, 4:8]" and @where to @out. */
 static const char *name_part(const struct hsp_ex_epoch *e, const struct hsp_segment_row *r,
                              const char *where, struct hsp_buf *out)
 {
@@ -35,7 +35,7 @@ static const char *name_part(const struct hsp_ex_epoch *e, const struct hsp_segm
 static void tell(struct hsp_ex_epoch *e, struct hsp_m_damaged m)
 {
     struct hsp_msg msg = {.type = HSP_MSG_STATE_DAMAGED, .u.damaged = m};
-    hsp_epoch_send_msg(e, &msg); /* the agent writes the line of the log */
+    hsp_epoch_send_msg(e, &msg); /* the agent logs it */
 }
 
 void hsp_epoch_tell_damaged(struct hsp_ex_epoch *e, const struct hsp_segname *piece,

@@ -13,16 +13,16 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/region.h"
 
-#define ALIGN  64     /* of rows in a segment */
-#define LOOKS  5000   /* whether the device is idle, */
-#define NAP_NS 200000 /* between two of them */
+#define ALIGN  64     /* alignment of rows in a segment */
+#define LOOKS  5000   /* most checks whether the device is idle */
+#define NAP_NS 200000 /* pause between two checks */
 
 static bool has_state(const struct hsp_ex_epoch *e)
 {
     return e->member && e->env->backend != NULL;
 }
 
-/* The host cannot touch it, and work goes on behind a call. */
+/* Returns true if the host cannot access the state, and work goes on after a call. */
 static bool on_device(const struct hsp_ex_epoch *e)
 {
     return has_state(e) && e->env->backend->device;
@@ -30,7 +30,7 @@ static bool on_device(const struct hsp_ex_epoch *e)
 
 /* ---- memory ---- */
 
-/* For the hashes of rows, for the host to read. */
+/* Takes host memory for the hashes of rows. */
 static enum hsp_status take_words(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
@@ -81,8 +81,8 @@ static enum hsp_status take_state(struct hsp_ex_epoch *e, struct hsp_err *err)
     return HSP_OK;
 }
 
-/* Tries whether the memory that the engine will want is free now. A CPU's is found when it is
- * touched. */
+/* Tries whether the memory that the engine will take is free now. On a CPU pages are found when
+ * they are first touched, so the function does nothing there. */
 static enum hsp_status try_rest(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
@@ -109,13 +109,13 @@ void hsp_epoch_device_trim(void *of)
     bool trimmed = b->trim(b);
     (void)pthread_mutex_unlock(&env->greets);
     if (trimmed) {
-        atomic_store(&env->untrimmed, false); /* before: another thread may have more to unpin */
+        atomic_store(&env->untrimmed, false); /* first: another thread may have more to unpin */
         hsp_reaper_keep(env->device_reaper, false);
         hsp_pool_unpin(env);
     }
 }
 
-/* What the epochs before had of the device is given back when this returns, or @e is over. */
+/* Waits until the epochs before have given the device back, or @e is over. */
 static void await_reaper(struct hsp_ex_epoch *e)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
@@ -124,8 +124,8 @@ static void await_reaper(struct hsp_ex_epoch *e)
     }
 }
 
-/* As soon as the device is idle. To unpin takes long, so the reaper does it, and the end of @e
- * does not wait. */
+/* Trims as soon as the device is idle. Unpinning takes long, so the reaper does it, and the end of
+ * @e does not wait for it. */
 static void trim_soon(struct hsp_ex_epoch *e)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
@@ -143,8 +143,8 @@ static void trim_soon(struct hsp_ex_epoch *e)
     }
 }
 
-/* In pieces, until @e is cancelled: tens of GiB take seconds. A segment that was one before is
- * pinned still. */
+/* Pins segment @k in pieces, until @e is cancelled: tens of GiB take seconds. A segment of an
+ * earlier epoch is still pinned. */
 static enum hsp_status pin(struct hsp_ex_epoch *e, int k, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
@@ -161,8 +161,8 @@ static enum hsp_status pin(struct hsp_ex_epoch *e, int k, struct hsp_err *err)
     return st;
 }
 
-/* Both segments are written here, so they are mapped as pinning wants it. Without it all goes on,
- * slower. */
+/* Pins both segments, which are mapped for writing, as pinning requires. Without pinning the epoch
+ * goes on with slower copies. */
 static void pin_segments(struct hsp_ex_epoch *e)
 {
     for (int k = 0; e->env->backend->pin != NULL && k < 2; k++) {
@@ -181,7 +181,7 @@ void hsp_epoch_device_clear(struct hsp_ex_epoch *e)
     if (atomic_load(&e->env->on_device) == 0) {
         trim_soon(e);
     }
-    hsp_reaper_keep(e->env->device_reaper, false); /* the rest comes only when an epoch ends */
+    hsp_reaper_keep(e->env->device_reaper, false); /* the rest is freed when an epoch ends */
     e->dev.late = hsp_pool_has_out(e->env);
 }
 
@@ -196,7 +196,7 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, st
     if (st == HSP_OK && atomic_load(&e->env->on_device) == 0) {
         st = take_state(e, err);
         st = st == HSP_OK ? try_rest(e, err) : st;
-        hsp_epoch_device_trim(e->env); /* transports take memory next, by themselves */
+        hsp_epoch_device_trim(e->env); /* next transports take memory themselves */
     }
     return st;
 }
@@ -211,7 +211,7 @@ void hsp_epoch_device_pin(struct hsp_ex_epoch *e)
     }
 }
 
-/* All given to the queue so far is done when this returns, and known by its ticket. */
+/* Waits for all work of the queue so far, and keeps its ticket. */
 static enum hsp_status finish_queue(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
@@ -228,11 +228,12 @@ static enum hsp_status finish_queue(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* It begins as zeros: the gaps between the rows are copied with them. A CPU's memory is such, and
- * is found when it is loaded: most of it beside the first step. */
+/* The state begins as zeros, since the gaps between rows are copied with the rows. Memory of a CPU
+ * is zero already, and its pages are found when the state is loaded: most of them beside the first
+ * step. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
-    if (!e->dev.counted) { /* the epoch before it has left, and this one has given nothing yet */
+    if (!e->dev.counted) { /* the epoch before has left, and this epoch has no work on the device */
         trim_soon(e);
     }
     if (!has_state(e)) {
@@ -260,15 +261,15 @@ static struct hsp_written newest_of(struct hsp_ex_epoch *e)
     return w;
 }
 
-/* Between the state and the area of segment @s, of whose file each piece is pinned on its own: no
- * copy lies in two. */
+/* Copies between the state and the area of segment @s. Each piece of the segment's file is pinned
+ * on its own, so no copy crosses a piece. */
 static enum hsp_status copy(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
                             bool to_device, int64_t from, int64_t end, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
     uint8_t *state = e->dev.state, *area = hsp_segment_area(s);
     int64_t piece = (int64_t)hsp_pool_piece(e->env);
-    int64_t front = area - (uint8_t *)hsp_segment_map(s); /* of the area in the file */
+    int64_t front = area - (uint8_t *)hsp_segment_map(s); /* offset of the area in the file */
     enum hsp_status st = HSP_OK;
     for (int64_t at = from, next; st == HSP_OK && at < end; at = next) {
         if (e->seals_live && hsp_epoch_is_stopped(e)) {
@@ -296,7 +297,7 @@ enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
         return HSP_OK;
     }
     const struct hsp_state_segment *s = hsp_epoch_home(e, version);
-    int64_t at = 0, end = 0; /* of rows that follow each other */
+    int64_t at = 0, end = 0; /* range of adjacent rows */
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; st == HSP_OK && i <= hsp_segment_n(s); i++) {
         const struct hsp_segment_row *r = i < hsp_segment_n(s) ? hsp_segment_row_at(s, i) : NULL;
@@ -333,9 +334,6 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
     }
     return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
 }
-
-/* ---- compared with seals and sums ---- */
-
 const struct hsp_state_segment *hsp_epoch_device_loaded(struct hsp_ex_epoch *e, uint64_t version)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -346,7 +344,7 @@ const struct hsp_state_segment *hsp_epoch_device_loaded(struct hsp_ex_epoch *e, 
         if (sealed[k] <= version && hsp_segment_version(s) == sealed[k]) {
             return s;
         }
-    }
+    } /* there were only no-op steps */
     return NULL;
 }
 
@@ -432,7 +430,7 @@ enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *e
 void hsp_epoch_device_leave(struct hsp_ex_epoch *e)
 {
     struct hsp_backend *b = e->env->backend;
-    if (has_state(e)) { /* of a device that has failed nothing is under way */
+    if (has_state(e)) { /* a failed device has no work under way */
         (void)b->finish(b, HSP_DEVQ_STATE, e->dev.ticket, NULL);
         hsp_engine_retire(e->engine);
         release_words(e);
@@ -462,7 +460,7 @@ void hsp_epoch_device_check(struct hsp_exec_env *env)
     if (st == HSP_OK) {
         b->release(b, HSP_MEM_DEVICE, p);
     } else if (st != HSP_ENOMEM) {
-        while (atomic_exchange(&env->failed, true)) { /* another thread says so and ends both */
+        while (atomic_exchange(&env->failed, true)) { /* another thread ends the process */
             (void)pause();
         }
         hsp_log(env->log, HSP_LOG_ERROR, "executor",

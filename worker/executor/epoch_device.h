@@ -57,8 +57,8 @@ enum hsp_epoch_part { HSP_EPOCH_ALL, HSP_EPOCH_WEIGHTS, HSP_EPOCH_REST /* all bu
  * Where no epoch has memory of the device, left-overs of earlier epochs are freed. Until then
  * segments that are discarded but still mapped take room of the folder. */
 void hsp_epoch_device_clear(struct hsp_ex_epoch *e);
-/* Takes the memory at PREPARE, when the segments are open. HSP_ENOMEM: @err says how many bytes are
- * lacking, and *ret_host whether the host lacks them; errors of the device. */
+/* Takes the memory at PREPARE, when the segments are open. HSP_ENOMEM: @err says how many bytes
+ * were asked for, and *ret_host whether the host lacks them; errors of the device. */
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, struct hsp_err *err);
 /* Pins the segments of the epoch, at the end of PREPARE. */
 void hsp_epoch_device_pin(struct hsp_ex_epoch *e);

@@ -1,12 +1,13 @@
-/* Gathering goes through the gather table, which names each element of each parameter once: its
- * owner sends it to the writer, in slabs, so that neither side needs room for more than one.
+/* Gathering goes through the gather table, which names each element of each parameter once. The
+ * owner of an element sends it to the writer, in slabs, so that neither side needs room for more
+ * than one slab.
  *
- * The final model is all there is to show for the training, so a disk that does not take it ends
- * nothing: rank 0 tells why, and tries again with pauses (disk_retry.h) until it is written or the
- * epoch ends. It reserves room for the whole before it says GATHER to the others; when the writing
- * fails all the same it says so again. Until WRITTEN all stay, and a loss is mended as in training.
- * When rank 0 waits and is armed it says LEAVE: the next epoch writes, on a device with another
- * disk. */
+ * The final model is the only result of the training, so a disk that does not take the model ends
+ * nothing: rank 0 reports the reason, and tries again with pauses (disk_retry.h) until the model is
+ * written or the epoch ends. Rank 0 reserves room for the whole model before it sends GATHER to the
+ * others; if the writing fails all the same, rank 0 sends GATHER again. All ranks stay until
+ * WRITTEN, and a loss is handled as in training. If rank 0 waits and is armed, it sends LEAVE: the
+ * next epoch writes, on a device with another disk. */
 #include "worker/executor/epoch_export.h"
 
 #include <errno.h>
@@ -32,10 +33,10 @@
 #include "worker/state/region.h"
 #include "worker/state/safetensors_write.h"
 
-#define CHANNEL_OUTPUT 0x7ffffff2u /* a word of rank 0 to each */
+#define CHANNEL_OUTPUT 0x7ffffff2u /* a word of rank 0 to each rank */
 #define MODEL          HSP_FINAL_MODEL
 #define METRICS        "metrics.jsonl"
-#define ARMED_MS       1000 /* a turn of a wait that other things end */
+#define ARMED_MS       1000 /* longest turn of a wait that other events end */
 enum word { WRITTEN, GATHER, LEAVE };
 
 size_t hsp_epoch_box_bytes(const struct hsp_ex_epoch *e, const struct hsp_box *b)
@@ -98,7 +99,7 @@ static enum hsp_status take_slab(const struct hsp_ex_epoch *e, const struct hsp_
     return st;
 }
 
-/* One slab: from its owner's home through @buf to the sink. */
+/* Sends one slab from its owner's home through @buf to the sink. */
 static enum hsp_status gather_slab(struct hsp_ex_epoch *e, const struct hsp_gather *g,
                                    uint32_t index, uint8_t k, const struct hsp_box *slab, void *buf,
                                    struct hsp_err *err)
@@ -151,7 +152,7 @@ enum hsp_status hsp_epoch_gather(struct hsp_ex_epoch *e, const struct hsp_gather
 struct model_file {
     const struct hsp_ex_epoch *e;
     struct hsp_st_writer *w;
-    enum hsp_status status; /* of the disk: the slabs are taken all the same */
+    enum hsp_status status; /* status of the disk; slabs are taken in any case */
     struct hsp_err *why;
 };
 
@@ -200,7 +201,7 @@ static enum hsp_status open_model(struct hsp_ex_epoch *e, const struct hsp_folde
     return st;
 }
 
-/* Closes the model under its final name, or takes it away. */
+/* Closes the model under its final name, or deletes it. */
 static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st,
                                    const struct hsp_folder *in, struct hsp_err *err)
 {
@@ -212,13 +213,13 @@ static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st,
     if (st == HSP_OK) {
         st = hsp_folder_rename(in, MODEL ".tmp", MODEL, err);
     }
-    if (st != HSP_OK) { /* it keeps room from the next try; there is an error to report already */
+    if (st != HSP_OK) { /* the file takes room from the next try; an earlier error is reported */
         (void)unlinkat(in->fd, MODEL ".tmp", 0);
     }
     return st;
 }
 
-/* The job may have ended before: what was noted of its first steps is in the file alone then. */
+/* Joins notes of an earlier end of the job: notes of its first steps may be in that file alone. */
 static void join_earlier(const struct hsp_ex_epoch *e, const struct hsp_folder *in,
                          struct hsp_buf *metrics, struct hsp_notes_faults *faults)
 {
@@ -249,7 +250,7 @@ static enum hsp_status write_texts(struct hsp_ex_epoch *e, const struct hsp_fold
     return hsp_folder_write(in, METRICS, metrics->data, metrics->len, err);
 }
 
-/* On the thread of the disk. */
+/* Work of the disk thread. */
 struct final_place {
     char dir[PATH_MAX], aside[HSP_CKPT_NAME];
     struct hsp_ckpt_info us;
@@ -271,8 +272,8 @@ static void drop_final(void *ctx)
     free(f);
 }
 
-/* JOB/final in checkpoint.path; neither is followed where it is a link. HSP_ETIMEDOUT: there is no
- * answer. Later writes there are waited for without a bound. */
+/* Opens JOB/final in checkpoint.path; a link is followed at neither. HSP_ETIMEDOUT: there is no
+ * answer. Later writes in the folder are waited for without a bound. */
 static enum hsp_status open_final(struct hsp_ex_epoch *e, struct hsp_folder *ret,
                                   struct hsp_err *err)
 {
@@ -310,8 +311,8 @@ static enum hsp_status open_final(struct hsp_ex_epoch *e, struct hsp_folder *ret
 
 /* ---- until it is written ---- */
 
-/* Waits @ms, or until this device is armed: *ret_epoch, else 0. HSP_ECANCELED: the epoch has
- * ended. */
+/* Waits @ms, or until this device is armed. *ret_epoch: the epoch for which it is armed, else 0.
+ * HSP_ECANCELED: the epoch has ended. */
 static enum hsp_status rest(struct hsp_ex_epoch *e, uint32_t ms, uint64_t *ret_epoch,
                             struct hsp_err *err)
 {
@@ -328,13 +329,14 @@ static enum hsp_status rest(struct hsp_ex_epoch *e, uint32_t ms, uint64_t *ret_e
     return ended ? hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended") : HSP_OK;
 }
 
-/* Rank 0: the outputs could not be written, for the @tries th time. Says why (a later hspmdd has
- * not heard it, so each time), unless the epoch has ended, and waits; as rest(). */
+/* At rank 0: reports that try number @tries to write the outputs failed, unless the epoch has
+ * ended, and waits as rest() does. The reason goes out after each try, for a later hspmdd has not
+ * received the earlier reports. */
 static enum hsp_status await_disk(struct hsp_ex_epoch *e, uint32_t tries, struct hsp_err *why,
                                   uint64_t *ret_epoch, struct hsp_err *err)
 {
     struct hsp_err unsent = {0};
-    if (hsp_epoch_is_over(e)) { /* which may have cut it off: that says nothing of the disk */
+    if (hsp_epoch_is_over(e)) { /* the end may have cut off the write: no fault of the disk */
         return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended");
     }
     (void)hsp_err_wrap(why, "%s", e->pkg.peers[0].name);
@@ -361,7 +363,8 @@ static enum hsp_status say(struct hsp_ex_epoch *e, enum word word, struct hsp_er
     return st;
 }
 
-/* Compares the weights with their seal first: the model is all that is left of the training. */
+/* Gathers the model after a comparison of the weights with their seal: only the model remains of
+ * the training. */
 static enum hsp_status gather_model(struct hsp_ex_epoch *e, struct model_file *f,
                                     struct hsp_err *err)
 {
@@ -378,7 +381,7 @@ static enum hsp_status gather_model(struct hsp_ex_epoch *e, struct model_file *f
     return st == HSP_OK ? hsp_epoch_gather(e, &g, err) : st;
 }
 
-/* Rank 0 is armed: so is this one, soon. */
+/* Waits until this rank is armed, soon after rank 0. */
 static enum hsp_status await_armed(struct hsp_ex_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -388,8 +391,7 @@ static enum hsp_status await_armed(struct hsp_ex_epoch *e, uint64_t *ret_epoch, 
     return st;
 }
 
-/* Every rank but 0: gives its part each time it is asked for. *ret_epoch as
- * hsp_epoch_write_final. */
+/* At every rank but 0: sends its part at each request. *ret_epoch as hsp_epoch_write_final. */
 static enum hsp_status serve_model(struct hsp_ex_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
@@ -404,7 +406,8 @@ static enum hsp_status serve_model(struct hsp_ex_epoch *e, uint64_t *ret_epoch, 
     return st == HSP_OK && word == LEAVE ? await_armed(e, ret_epoch, err) : st;
 }
 
-/* One try. *ret_disk, @why: how the disk fared; the result is about the others. */
+/* Tries once to write the model. *ret_disk, @why: the result of the disk. The status returned is
+ * that of the other ranks. */
 static enum hsp_status try_model(struct hsp_ex_epoch *e, const struct hsp_folder *in,
                                  enum hsp_status *ret_disk, struct hsp_err *why,
                                  struct hsp_err *err)
@@ -422,7 +425,7 @@ static enum hsp_status try_model(struct hsp_ex_epoch *e, const struct hsp_folder
     return st;
 }
 
-/* Rank 0: the model, then the texts beside it. */
+/* At rank 0: writes the model, then the texts beside the model. */
 static enum hsp_status write_outputs(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
                                      struct hsp_notes_faults *faults, uint64_t *ret_epoch,
                                      struct hsp_err *err)

@@ -4,7 +4,8 @@
 
 #include "worker/executor/epoch_replicate.h"
 
-/* A peer is lost or has ended, or hspmdd has the epoch sealed, and nothing here is to blame. */
+/* Returns true if the epoch ended by a lost or ended peer, or by SEAL, and without an error
+ * here. */
 static bool by_loss(struct hsp_ex_epoch *e, enum hsp_status st)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -15,7 +16,7 @@ static bool by_loss(struct hsp_ex_epoch *e, enum hsp_status st)
     return well && (st == HSP_EPEER || st == HSP_ECANCELED) && !hsp_epoch_is_stopped(e);
 }
 
-/* Takes the right to seal. False: there is nothing to seal, or it would not be safe. */
+/* Takes the right to seal. Returns false if there is no version to seal, or sealing is not safe. */
 static bool begin(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -25,7 +26,7 @@ static bool begin(struct hsp_ex_epoch *e)
     bool may = !e->due.all && !pending && !e->sealing && whole && version > e->sealed;
     e->sealing = e->sealing || may;
     (void)pthread_mutex_unlock(&e->lock);
-    if (pending && version > due) { /* the replication thread seals the due version itself */
+    if (pending && version > due) { /* the replication thread seals the due version */
         hsp_log(e->env->log, HSP_LOG_INFO, "executor",
                 "epoch %" PRIu64 " of job %u has ended at version %" PRIu64
                 ", which is not sealed: version %" PRIu64 " is not known to be stable",

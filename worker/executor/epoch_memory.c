@@ -8,21 +8,22 @@
 #include "worker/executor/epoch_segments.h"
 #include "worker/executor/folder_fault.h"
 
-/* Of the segments of one owner that are open, both slots. */
+/* Returns the bytes of the open segments of one owner, both slots. */
 static uint64_t open_bytes(struct hsp_state_segment *const seg[2])
 {
     return (seg[0] != NULL ? (uint64_t)hsp_segment_area_bytes(seg[0]) : 0) +
            (seg[1] != NULL ? (uint64_t)hsp_segment_area_bytes(seg[1]) : 0);
 }
 
-/* Segments lie in the host's memory: they are counted where that is the device's, too. */
+/* Returns the memory of the epoch. Segments are in host memory, and count where the device is a
+ * CPU. */
 static uint64_t memory_needed(const struct hsp_ex_epoch *e)
 {
     uint64_t state = (uint64_t)e->prog.bind.state_bytes;
     uint64_t n = (uint64_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
                             hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter)) +
                  state;
-    if (!e->env->backend->device) { /* it computes on bf16 in fp32 */
+    if (!e->env->backend->device) { /* a CPU computes on bf16 in fp32 */
         n += (uint64_t)hsp_pool_wide(&e->prog, e->shorter, e->pkg.n_shorter) + 2 * state;
     }
     for (uint32_t i = 0; i < e->n_copies && !e->env->backend->device; i++) {
@@ -31,14 +32,15 @@ static uint64_t memory_needed(const struct hsp_ex_epoch *e)
     return n;
 }
 
-/* The folder has no room for the segments. State of an earlier layout of the job may be there, and
- * stays until this epoch has begun: then other nodes are to take it. */
+/* Returns the lack of memory if the folder has no room for the segments. The folder may have state
+ * of an earlier layout of the job until this epoch has begun; then other nodes are to take this
+ * state. */
 static uint64_t folder_lacks(const struct hsp_ex_epoch *e)
 {
     uint64_t offered = e->env->mem_bytes, room = open_bytes(e->seg);
     uint64_t state = 2 * (uint64_t)e->prog.bind.state_bytes;
     struct statvfs fs;
-    if (!e->member) { /* it takes copies: a smaller plan is none for it */
+    if (!e->member) { /* a replica holder: a smaller plan does not reduce its copies */
         return 0;
     }
     if (statvfs(e->env->state_dir, &fs) == 0) {
@@ -60,7 +62,7 @@ enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind
     if (st != HSP_OK) {
         *ret_fact = hsp_folder_fault(err);
         *ret_amount = *ret_fact == HSP_FACT_OUT_OF_MEMORY ? folder_lacks(e) : 0;
-        if (*ret_amount == UINT64_MAX) { /* no plan would do */
+        if (*ret_amount == UINT64_MAX) { /* no plan would fit */
             *ret_fact = HSP_FACT_STATE_FOLDER;
             *ret_amount = 0;
         }
@@ -68,8 +70,7 @@ enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind
     }
     uint64_t need = e->mem_bytes = memory_needed(e);
     *ret_fact = HSP_FACT_OUT_OF_MEMORY;
-    if (e->member &&
-        need > e->env->mem_bytes) { /* a replica holder takes room in the folder only */
+    if (e->member && need > e->env->mem_bytes) { /* holders take room in the folder only */
         *ret_amount = need - e->env->mem_bytes;
         return hsp_err_set(err, HSP_ENOMEM, 0,
                            "needs %" PRIu64 " bytes, the device offers %" PRIu64, need,
@@ -77,7 +78,7 @@ enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind
     }
     bool of_host;
     st = hsp_epoch_device_take(e, &of_host, err);
-    if (st != HSP_OK && (st != HSP_ENOMEM || of_host)) { /* no plan takes less of the host's */
+    if (st != HSP_OK && (st != HSP_ENOMEM || of_host)) { /* no plan takes less host memory */
         *ret_fact = HSP_FACT_OTHER;
     }
     return st;

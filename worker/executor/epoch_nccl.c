@@ -49,7 +49,7 @@ void hsp_direct_silence(struct hsp_nccl *n, uint32_t dead_ms)
 
 /* ---- epochs ---- */
 
-/* The networks of @n that are in @mask, as a text. */
+/* Writes the networks of @n that are in @mask as a text. */
 static void text_of(const struct hsp_ipnets *n, uint8_t mask, char ret[HSP_IPNETS_TEXT])
 {
     struct hsp_ipnets some = {0};
@@ -61,7 +61,7 @@ static void text_of(const struct hsp_ipnets *n, uint8_t mask, char ret[HSP_IPNET
     hsp_ipnets_text(&some, ret);
 }
 
-/* The log says whether NCCL goes to other hosts, or why not: once, until that changes. */
+/* Logs whether NCCL connects to other hosts, or why not, and again only after a change. */
 static void note_place(struct hsp_exec_env *env, const struct hsp_nccl_place *p,
                        const struct hsp_ipnets *nets, const char *why_not)
 {
@@ -129,7 +129,7 @@ static enum hsp_status prepare(struct hsp_ex_epoch *e, struct hsp_nccl *n, struc
     return st;
 }
 
-/* Notes a failure of NCCL though all peers are there. */
+/* Counts a failure of NCCL while all peers are connected. */
 static void note_failure(struct hsp_ex_epoch *e, const struct hsp_err *why)
 {
     unsigned times = atomic_fetch_add(&e->env->nccl_failed, 1) + 1;
@@ -139,8 +139,8 @@ static void note_failure(struct hsp_ex_epoch *e, const struct hsp_err *why)
                                   : "");
 }
 
-/* Whether the making was given up for a lost peer, which is to be told: an epoch that is cancelled
- * tells nothing. @why is that of the loss then. */
+/* Returns true if NCCL was given up for a lost peer that is to be reported; @why is then the reason
+ * of the loss. A cancelled epoch reports nothing. */
 static bool for_a_loss(struct hsp_ex_epoch *e, enum hsp_status st, struct hsp_err *why)
 {
     (void)pthread_mutex_lock(&e->lock);

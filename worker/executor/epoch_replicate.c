@@ -1,9 +1,9 @@
-/* A replica holder has no other work, so its run thread does the work of a replication thread.
+/* A replica holder computes nothing, so its run thread does the work of a replication thread.
  *
- * Every rank works in one order: the checkpoint of version t (its vote has passed), then the copies
- * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
- * A vote waits for the copies of its version, so a checkpoint is read before its segment is written
- * again.
+ * Every rank works in one order: first the checkpoint of version t, whose vote has passed, then the
+ * copies of version t + 1, which is sealed after that vote. So all ranks use the state mesh in the
+ * same order. A vote waits for the copies of its version, so a checkpoint is read before its
+ * segment is written again.
  */
 #include "worker/executor/epoch_replicate.h"
 
@@ -29,21 +29,22 @@ static void note_work(struct hsp_ex_epoch *e, enum hsp_replication_work w)
     e->at.work_ns = hsp_clock_ns();
 }
 
-/* The newest due version is written and not sealed; under the lock. */
+/* Returns true if the newest due version is written and not sealed. The lock is held. */
 static bool to_seal(const struct hsp_ex_epoch *e)
 {
     return e->due.newest > e->sealed && e->written == e->due.newest;
 }
 
-/* Rank 0 has notes of many steps that replica holders do not know of, or of the first ones: a
- * replica holder that knows of a vote of this epoch closes the epoch before it. Under the lock. */
+/* Returns true if rank 0 has many steps that replica holders have not been told, or the first ones.
+ * By the first steps a holder learns that this epoch has voted, and closes the epoch before. The
+ * lock is held. */
 static bool tells(const struct hsp_ex_epoch *e)
 {
     uint32_t n = (uint32_t)e->said.n_untold;
     return n >= HSP_EPOCH_SAID / 2 || (n > 0 && n == e->said.n);
 }
 
-/* Waits for the next work. *ret_version: its version. */
+/* Waits for the next work. *ret_version: the version of the work. */
 static enum hsp_replication_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy,
                                            uint64_t *ret_version, bool *ret_asked)
 {
@@ -96,17 +97,17 @@ enum hsp_status hsp_epoch_check_update(struct hsp_ex_epoch *e, uint64_t version,
     if (row == UINT32_MAX) {
         return HSP_OK;
     }
-    /* Whoever has a replica of the next version has made it of the same gradients. */
+    /* All replicas of the next version are made of the same gradients. */
     hsp_epoch_tell_given_up(e, version + 1, "made of state that was damaged");
     struct hsp_state_segment *s = hsp_epoch_home(e, version);
     const bool sealed = hsp_segment_version(s) == version;
     (void)pthread_mutex_lock(&e->lock);
-    const bool saved = e->saved == version; /* the keeper thread may be sealing it */
+    const bool saved = e->saved == version; /* the replication thread may be sealing it */
     (void)pthread_mutex_unlock(&e->lock);
     bool fits = sealed ? hsp_segment_row_fits(s, row) : saved;
     enum hsp_status st = sealed ? hsp_epoch_disown_read(e, s, row, err)
                                 : hsp_epoch_disown_unsealed(e, s, row, version, true, err);
-    if (fits && hsp_epoch_device_unlike(e, version) != UINT32_MAX) { /* and so are its copies */
+    if (fits && hsp_epoch_device_unlike(e, version) != UINT32_MAX) { /* as are its copies */
         hsp_epoch_tell_given_up(e, version, "sealed when it was damaged");
         if (sealed) {
             hsp_segment_unseal(s);
@@ -115,8 +116,8 @@ enum hsp_status hsp_epoch_check_update(struct hsp_ex_epoch *e, uint64_t version,
     return st;
 }
 
-/* Before @next is sealed, which was made of @version, the newest sealed one. A version that is no
- * longer sealed was found damaged meanwhile, for example by a checkpoint. */
+/* Checks the newest sealed @version before @next, which was made of it, is sealed. If @version is
+ * no longer sealed, it was found damaged meanwhile, for example by a checkpoint. */
 static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, uint64_t next,
                                   struct hsp_err *err)
 {
@@ -126,12 +127,13 @@ static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, uint
     return hsp_epoch_check_update(e, next - 1, err);
 }
 
-/* The hashes of the newest version as it was written, for its seal: the engine's go soon. NULL:
- * there are none. Then the segment is compared by sums: HSP_EDIGEST.
+/* Keeps the hashes of the newest version as it was written, for its seal, since the engine
+ * overwrites its own soon. *ret NULL: there are none, and the segment is compared by sums.
+ * HSP_EDIGEST: the segment differs.
  *
- * A no-op step has written nothing, and its hashes are of a version that lay in memory for a step.
- * So that segment is compared by sums, too; where no update was before it, with the seal of the
- * version that the epoch began with. */
+ * A no-op step writes nothing, and its hashes are of a version that was in memory for a step. So
+ * the segment of such a version is compared by sums, too; if no update came before, with the seal
+ * of the version with which the epoch began. */
 static enum hsp_status keep_hashes(struct hsp_ex_epoch *e, uint64_t version, const uint64_t **ret,
                                    struct hsp_err *err)
 {
@@ -152,7 +154,7 @@ static enum hsp_status keep_hashes(struct hsp_ex_epoch *e, uint64_t version, con
                : hsp_epoch_disown_unsealed(e, hsp_epoch_home(e, version), row, version, false, err);
 }
 
-/* @version has left the device: the next update may write over it. */
+/* Notes that @version was copied from the device: the next update may write over it. */
 static void note_saved(struct hsp_ex_epoch *e, uint64_t version)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -222,7 +224,7 @@ static bool has_come(uint64_t newest, uint64_t version)
     return newest != HSP_NO_VERSION && newest >= version;
 }
 
-/* Waits until *@newest, a field of the epoch, is @version. */
+/* Waits until *@newest, a field of the epoch, is at least @version. */
 static enum hsp_status await_version(struct hsp_ex_epoch *e, const uint64_t *newest,
                                      uint64_t version, struct hsp_err *err)
 {
@@ -272,7 +274,7 @@ static enum hsp_status checkpoint(struct hsp_ex_epoch *e, uint64_t version, stru
         return st;
     }
     if (disk == HSP_ECANCELED || (disk == HSP_ETIMEDOUT && hsp_epoch_is_over(e))) {
-        /* cut off by the end of the epoch, here or at a writer: no fault of a disk */
+        /* the end of the epoch cut the writing off, here or at a writer: no fault of a disk */
         return HSP_OK;
     }
     hsp_disk_explain(disk == HSP_OK ? NULL : &why);
@@ -290,7 +292,7 @@ static enum hsp_status checkpoint(struct hsp_ex_epoch *e, uint64_t version, stru
     if (e->p->rank == 0 && hsp_chan_send(e->env->chan, &m, &lost) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report a checkpoint: %s", lost.msg);
     }
-    return HSP_OK; /* a full disk stops no training: the report says it */
+    return HSP_OK; /* a full disk stops no training, and is reported */
 }
 
 /* Fetches the rest of the state at the start, while the run thread is at the first forward. No
@@ -309,8 +311,8 @@ static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hs
     return st;
 }
 
-/* Notes why this thread failed. The cause of a failed transfer is reported before the peers see its
- * end, unless the run thread has ended it. */
+/* Notes the error of this thread. The cause of a failed transfer is reported before the peers see
+ * the end of the transfer, unless the run thread has ended the transfer. */
 static void note_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -370,9 +372,9 @@ void *hsp_epoch_replication(void *arg)
     if (st != HSP_OK) {
         hsp_epoch_device_check(e->env);
         note_failure(e, st, &err);
-        hsp_epoch_abort(e); /* ends the steps, which may not go on without copies */
+        hsp_epoch_abort(e); /* ends the steps, which must not go on without copies */
     }
-    if (e->fetch != NULL) { /* failed, or not begun because the epoch has ended */
+    if (e->fetch != NULL) { /* the transfer failed, or has not begun before the end of the epoch */
         hsp_epoch_abort(e);
         hsp_epoch_fetch_end(e);
     }
@@ -387,9 +389,9 @@ enum hsp_status hsp_epoch_keep(struct hsp_ex_epoch *e, uint64_t version, struct 
         st = hsp_epoch_next_copy(e, &t, err);
         st = st == HSP_OK ? hsp_epoch_copy_version(e, t, err) : st;
         (void)pthread_mutex_lock(&e->lock);
-        e->stable = st == HSP_OK ? e->sealed : e->stable; /* else @t would not be due */
+        e->stable = st == HSP_OK ? e->sealed : e->stable; /* stable, since @t is due */
         e->sealed = st == HSP_OK ? t : e->sealed;
-        e->voted = e->voted || (st == HSP_OK && t > version); /* nobody sends t before vote t - 1 */
+        e->voted = e->voted || (st == HSP_OK && t > version); /* vote t - 1 precedes copies of t */
         stop = e->cancelled || e->phase == HSP_EPOCH_LEFT;
         (void)pthread_mutex_unlock(&e->lock);
     }

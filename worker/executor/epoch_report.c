@@ -9,14 +9,14 @@
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/step_log.h"
 
-/* The first rank, else replica holder, that shares no node with rank 0 is its successor: it knows
- * the newest steps, too. 0: there is none. */
+/* Returns the heir of rank 0: the first rank, else replica holder, that shares no node with rank 0.
+ * The heir knows the newest steps, too. Returns 0 if there is no heir. */
 static uint32_t heir_of(const struct hsp_ex_epoch *e)
 {
     return hsp_package_writer(e->pkg.peers, e->p->n_ranks + e->p->n_keepers);
 }
 
-/* @stable: what is known to be. */
+/* Sends STEP. @stable: the newest version known to be stable. */
 static void report(const struct hsp_ex_epoch *e, uint64_t epoch, const struct hsp_said_step *s,
                    uint64_t stable, double *compute, uint32_t n)
 {
@@ -41,7 +41,7 @@ static void report(const struct hsp_ex_epoch *e, uint64_t epoch, const struct hs
     }
 }
 
-/* A step for which there is no room is not told to the replica holders; the ranks have noted it. */
+/* Keeps step @s for replica holders. A step without room is not sent; the ranks have noted it. */
 static void keep(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
 {
     bool tells = e->p->rank == 0 && e->p->n_keepers > 0 && !e->due.all;
@@ -80,7 +80,7 @@ void hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
     for (uint32_t i = 0; compute != NULL && i < n; i++) {
         compute[i] = all[i].compute_s;
     }
-    report(e, e->number, &s, stable, compute, n); /* without memory, without the times */
+    report(e, e->number, &s, stable, compute, n); /* without memory the times are left out */
     free(compute);
 }
 
@@ -104,13 +104,13 @@ void hsp_epoch_say_noted(const struct hsp_ex_epoch *e, uint64_t epoch,
     report(e, epoch, s, s->step, NULL, 0);
 }
 
-/* Who computes nothing notes what rank 0 has told it: it may be all that is left of this epoch. */
+/* Notes a step of rank 0 at a replica holder, which may be the only survivor of this epoch. */
 static void note(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
 {
     struct hsp_err err = {0};
     (void)pthread_mutex_lock(&e->lock);
     bool known = e->said.n > 0 && e->said.step[(e->said.n - 1) % HSP_EPOCH_SAID].step == s->step;
-    e->voted = true; /* else rank 0 would not know of the step */
+    e->voted = true; /* since rank 0 knows of the step */
     (void)pthread_mutex_unlock(&e->lock);
     if (known) {
         return;
@@ -124,8 +124,9 @@ static void note(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
     e->unnoted = failed;
 }
 
-/* Rank 0 tells each step to the replica holders, for any may be the last that knows; the ranks know
- * by the vote. Where an older program is among them, it tells a successor that only keeps. */
+/* Returns true if rank 0 sends steps to @peer. Rank 0 sends each step to all replica holders, for
+ * any of them may be the last that knows the step; ranks know the step by the vote. If a peer runs
+ * an older program, rank 0 sends steps only to its heir, if the heir is a replica holder. */
 static bool is_told(const struct hsp_ex_epoch *e, uint32_t peer)
 {
     return peer >= e->p->n_ranks && (e->p->share_notes || peer == heir_of(e));
@@ -157,10 +158,9 @@ enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, s
     return st;
 }
 
-/* In front of steps that replica holders are told of. */
+/* The head of a message of steps to replica holders. */
 struct steps_head {
-    uint64_t
-        version; /* the next one that they are to take; HSP_NO_VERSION: more steps come first */
+    uint64_t version; /* next version to take; HSP_NO_VERSION: more steps come first */
     uint64_t n;
 };
 
@@ -260,7 +260,7 @@ void hsp_epoch_tell_started(struct hsp_ex_epoch *e, uint64_t version)
                                       .seal_ms = e->fetched.seal_ms,
                                       .transfer_bytes = e->fetched.bytes,
                                       .passed_on_bytes = e->fetched.passed_on}};
-    (void)pthread_mutex_lock(&e->lock); /* before it is said: then a source may be sent away */
+    (void)pthread_mutex_lock(&e->lock); /* before the message, for a source may leave then */
     e->moved = true;
     (void)pthread_mutex_unlock(&e->lock);
     hsp_epoch_send_msg(e, &m);
@@ -271,7 +271,7 @@ void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const str
 {
     const struct hsp_mesh_loss nobody = {.rank = HSP_MSG_RANKS, .by = e->p->rank};
     struct hsp_mesh_loss loss = nobody;
-    if (st == HSP_EPEER || st == HSP_ECANCELED) { /* else it has a cause of its own */
+    if (st == HSP_EPEER || st == HSP_ECANCELED) { /* else the error has its own cause */
         (void)hsp_epoch_loss(e, &loss);
     }
     (void)pthread_mutex_lock(&e->lock);
@@ -283,7 +283,7 @@ void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const str
     if (!tell) {
         return;
     }
-    bool hopeless = st == HSP_ESTATE; /* a full disk may have room when it is tried again */
+    bool hopeless = st == HSP_ESTATE; /* a full disk may have room at the next try */
     bool refused = !lost_one && e->refused != HSP_CKPT_TAKEN;
     struct hsp_msg lost = {.type = HSP_MSG_PEER_LOST,
                            .u.lost = {.job = e->p->job,

@@ -1,11 +1,12 @@
-/* In a round all members send their offers and choose one of them (ckpt_choice.h); its member is
- * the server. A member with the same checkpoint reads its own; the others ask the server. A member
- * that finds damage says so in its next offer. So a further round has one good offer less, and
- * rounds come to an end. Rank 0 hears the results and says whether there is a further round.
+/* In a round all members send their offers and choose one offer (ckpt_choice.h); the member of that
+ * offer is the server. A member with the same checkpoint reads its own files; the others request
+ * parts from the server. A member that finds damage says so in its next offer. So each further
+ * round has one good offer less, and the rounds come to an end. Rank 0 receives the results and
+ * decides whether a further round follows.
  *
- * Parts are compared as they are read (worker/state/ckpt_read.h), and answers when they arrive. At
- * the end the sum over the parts of all owners is compared with the content of the checkpoint. This
- * finds a file with right sums that holds another state than its manifest tells. */
+ * Parts are compared when they are read (worker/state/ckpt_read.h), and answers when they arrive.
+ * At the end the sum over the parts of all owners is compared with the content of the checkpoint.
+ * The comparison finds a file with right sums whose state differs from its manifest. */
 #include "worker/executor/epoch_restore.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@
 #include "worker/state/region.h"
 
 enum channel {
-    CHANNEL_HAVE = HSP_CHANNEL_GATHER + 8, /* the ones before are epoch_checkpoint.c's */
+    CHANNEL_HAVE = HSP_CHANNEL_GATHER + 8, /* epoch_checkpoint.c has the ones before */
     CHANNEL_ASK,
     CHANNEL_ANSWER,
     CHANNEL_FARED
@@ -35,10 +36,10 @@ struct restore {
     struct hsp_ex_epoch *e;
     uint64_t version;
     struct hsp_ckpt_wish wish;
-    struct hsp_ckpt *c;            /* mine; NULL: none that can be used */
+    struct hsp_ckpt *c;            /* checkpoint of this rank; NULL: none is usable */
     struct hsp_ckpt_offer *offers; /* [n_ranks] */
-    uint32_t server;               /* of this round */
-    uint64_t *hash;                /* [rows of the home] of their contents */
+    uint32_t server;               /* server of this round */
+    uint64_t *hash;                /* [rows of the home] hashes of the contents */
     bool verified;                 /* a round has had the wrong sum */
 };
 
@@ -52,9 +53,9 @@ static struct hsp_comm *comm_of(const struct restore *r)
     return r->e->mesh[HSP_MESH_STATE];
 }
 
-/* ---- my checkpoint ---- */
+/* ---- the checkpoint of this rank ---- */
 
-/* The state of a parameter as this job has it; NULL: there is none such. */
+/* Finds the state of a parameter with this job's shape. Returns NULL if there is none. */
 static const struct hsp_ckpt_tensor *find_part(const struct hsp_ex_epoch *e,
                                                const struct hsp_ckpt *c, uint32_t param,
                                                uint8_t kind)
@@ -78,7 +79,7 @@ static enum hsp_status read_part(const struct restore *r, uint32_t param, uint8_
     return hsp_ckpt_read(r->c, t, box, box, dst, err);
 }
 
-/* HSP_ESTATE: something this job trains is not there, or of another shape, type or optimizer. */
+/* Checks the model. HSP_ESTATE: a parameter is missing, or has another shape, type or optimizer. */
 static enum hsp_status check_model(const struct hsp_ex_epoch *e, const struct hsp_ckpt *c,
                                    struct hsp_err *err)
 {
@@ -95,8 +96,8 @@ static enum hsp_status check_model(const struct hsp_ex_epoch *e, const struct hs
     return HSP_OK;
 }
 
-/* Opens my checkpoint if it is of this job's model and of its place in the data. Fills the offer,
- * also for a checkpoint that does not fit. */
+/* Opens the checkpoint of this rank if model and place in the data are those of the job. Fills the
+ * offer, also for a checkpoint that does not fit. */
 static enum hsp_status open_mine(struct restore *r, struct hsp_err *err)
 {
     char dir[PATH_MAX];
@@ -120,13 +121,13 @@ static enum hsp_status open_mine(struct restore *r, struct hsp_err *err)
     }
     if (st != HSP_OK) {
         (void)hsp_ckpt_close(c);
-        return st == HSP_EVERSION ? HSP_ESTATE : st; /* no restart mends it */
+        return st == HSP_EVERSION ? HSP_ESTATE : st; /* no restart helps */
     }
     r->c = c;
     return HSP_OK;
 }
 
-/* My checkpoint cannot be used, as the next offer says. */
+/* Gives up the checkpoint of this rank, as its next offer says. */
 static void give_up_mine(struct restore *r, enum hsp_status st, const struct hsp_err *why)
 {
     r->c = hsp_ckpt_close(r->c);
@@ -136,19 +137,19 @@ static void give_up_mine(struct restore *r, enum hsp_status st, const struct hsp
 
 /* ---- questions and answers ---- */
 
-/* A part this rank asks for, as it travels. */
+/* The request of a part, as it travels. */
 struct ask {
     uint32_t param, kind, rank, more;
     int64_t lo[HSP_MAX_RANK], hi[HSP_MAX_RANK];
 };
 
-/* The answer; behind it the data, where the server has them. */
+/* The answer, followed by the data if the server has them. */
 struct answer {
     int64_t status;
-    uint64_t hash; /* of the data */
+    uint64_t hash; /* hash of the data */
 };
 
-/* The box that @a asks for, checked. */
+/* Checks the box that request @a names. */
 static enum hsp_status asked_box(const struct hsp_ex_epoch *e, const struct ask *a, uint32_t peer,
                                  struct hsp_box *ret, struct hsp_err *err)
 {
@@ -172,7 +173,7 @@ static struct hsp_box_id part_id(const struct hsp_ex_epoch *e, uint32_t param, u
     return (struct hsp_box_id){param, kind, (enum hsp_dtype)e->pkg.dtype, e->pkg.params[param].ext};
 }
 
-/* Serves rank @peer until it asks for no more, or my checkpoint cannot be used. */
+/* Serves rank @peer until its last request, or until the checkpoint of this rank is unusable. */
 static enum hsp_status serve(struct restore *r, uint32_t peer, struct hsp_err *err)
 {
     struct hsp_comm *comm = comm_of(r);
@@ -209,7 +210,8 @@ static enum hsp_status serve(struct restore *r, uint32_t peer, struct hsp_err *e
     return st;
 }
 
-/* Asks the server for a row of my home, slab by slab. HSP_AGAIN: it cannot give it. */
+/* Requests a row of the home from the server, slab by slab. HSP_AGAIN: the server cannot give
+ * it. */
 static enum hsp_status ask_row(const struct restore *r, const struct hsp_segment_row *row,
                                uint8_t *dst, struct hsp_err *err)
 {
@@ -239,14 +241,14 @@ static enum hsp_status ask_row(const struct restore *r, const struct hsp_segment
             st = hsp_err_set(err, HSP_EDIGEST, 0, "%s of a checkpoint from %s is damaged",
                              r->e->pkg.params[row->tensor].name, r->e->pkg.peers[r->server].name);
         }
-        dst += bytes; /* slabs follow each other in memory too */
+        dst += bytes; /* slabs are adjacent in memory, too */
     }
     return st;
 }
 
 /* ---- a round ---- */
 
-/* Fills my home from my own checkpoint, or from the server's. HSP_AGAIN: there is damage. */
+/* Fills the home from the checkpoint of this rank or of the server. HSP_AGAIN: there is damage. */
 static enum hsp_status fill_home(struct restore *r, bool own, struct hsp_err *err)
 {
     struct hsp_state_segment *s = hsp_epoch_home(r->e, r->version);
@@ -279,7 +281,7 @@ static enum hsp_status fill_home(struct restore *r, bool own, struct hsp_err *er
     return st;
 }
 
-/* Sends my offer to all, and takes theirs. */
+/* Sends the offer of this rank to all members, and receives theirs. */
 static enum hsp_status exchange_offers(struct restore *r, struct hsp_err *err)
 {
     struct hsp_comm *comm = comm_of(r);
@@ -325,11 +327,11 @@ static enum hsp_status do_round(struct restore *r, struct hsp_err *err)
     return st;
 }
 
-/* ---- how all fared ---- */
+/* ---- the results ---- */
 
 enum verdict { ALL_DONE, SOME_DAMAGED, WRONG_SUM };
 
-/* Sum of the hashes of the parts that this rank owns. */
+/* Returns the sum of the hashes of the parts that this rank owns. */
 static enum hsp_status owned_sum(const struct restore *r, uint64_t *ret, struct hsp_err *err)
 {
     const struct hsp_ex_epoch *e = r->e;
@@ -354,12 +356,12 @@ static enum hsp_status owned_sum(const struct restore *r, uint64_t *ret, struct 
     return HSP_OK;
 }
 
-/* How a rank fared, as it travels to rank 0. */
+/* The result of a rank, as it travels to rank 0. */
 struct fared {
     uint64_t done, sum;
 };
 
-/* Rank 0 hears all results and tells the verdict. */
+/* Sends all results to rank 0 and its verdict to all. */
 static enum hsp_status agree(const struct restore *r, enum verdict *ret, struct hsp_err *err)
 {
     struct hsp_comm *comm = comm_of(r);
@@ -388,8 +390,8 @@ static enum hsp_status agree(const struct restore *r, enum verdict *ret, struct 
     return st;
 }
 
-/* All parts were as their sums say, and yet they are not the state: reads mine whole, as every
- * member does, and compares the hashes of all tensors. */
+/* Reads the whole checkpoint of this rank and compares the hashes of all tensors, after all parts
+ * had right sums and still made another state. Every member does so. */
 static enum hsp_status verify_mine(struct restore *r, struct hsp_err *err)
 {
     struct hsp_err why = {0};

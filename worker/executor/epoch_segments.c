@@ -1,5 +1,5 @@
 /* A segment is named by (job number, device/rank, owner's rank, layout, slot). The layout is the
- * plan's number, not the epoch's: the same plan under a new epoch number goes on in the same files.
+ * number of the plan, not of the epoch: the same plan under a new epoch number uses the same files.
  */
 #include "worker/executor/epoch_segments.h"
 
@@ -13,9 +13,9 @@
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
-/* Programs find state by its place: a segment that another version of the compiler laid out
- * otherwise has another shape, even with the same size. After an upgrade of hspmdd a layout
- * may thus change. */
+/* Programs find state by its offset. If another version of the compiler laid a segment out
+ * differently, the segment has another shape, even with the same size. So a layout may change after
+ * an upgrade of hspmdd. */
 static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segment_row *rows,
                       uint32_t n)
 {
@@ -28,7 +28,7 @@ static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segmen
     return same;
 }
 
-/* Whether the parts that @rows place are all in @s, perhaps elsewhere in it. */
+/* Returns true if all parts of @rows are in @s, at any offset. */
 static bool has_rows(const struct hsp_state_segment *s, const struct hsp_segment_row *rows,
                      uint32_t n)
 {
@@ -39,9 +39,9 @@ static bool has_rows(const struct hsp_state_segment *s, const struct hsp_segment
     return has;
 }
 
-/* Sealed segment @s is of the layout of @e and of another shape than @rows: it stays, for it may be
- * all there is of its version. HSP_ESTATE: under another number the layout can be made of it.
- * HSP_EUNSUPPORTED: it cannot, and the epoch was to go on from it. */
+/* Refuses the sealed segment @s, which has the layout of @e and another shape than @rows. @s stays,
+ * for it may be the only piece of its version. HSP_ESTATE: the layout can be made from @s under
+ * another number. HSP_EUNSUPPORTED: it cannot, and the epoch was to go on from @s. */
 static enum hsp_status refuse_shape(const struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
                                     const struct hsp_segname *name,
                                     const struct hsp_segment_row *rows, uint32_t n,
@@ -63,14 +63,14 @@ static enum hsp_status refuse_shape(const struct hsp_ex_epoch *e, const struct h
                        hsp_segment_version(s), name->plan);
 }
 
-/* To take room takes long, and who ends the epoch waits. A peer that is lost ends nothing here:
- * that is told behind READY. */
+/* Stops taking room, which takes long, when the epoch is cancelled, for the control thread waits
+ * then. A lost peer does not stop it, since the loss is reported after READY. */
 static struct hsp_segment_stop when_cancelled(struct hsp_ex_epoch *e)
 {
     return (struct hsp_segment_stop){.over = hsp_epoch_is_cancelled, .of = e};
 }
 
-/* What a segment is to be. */
+/* The wanted segment. */
 struct want {
     struct hsp_segname name;
     struct hsp_segment_key key;
@@ -79,7 +79,7 @@ struct want {
     int64_t area;
 };
 
-/* Of a spare, where there is one, else new. */
+/* Makes a segment from a spare if there is one, else from new pages. */
 static enum hsp_status make(struct hsp_ex_epoch *e, const struct want *w,
                             struct hsp_pinned_segment *ret, struct hsp_err *err)
 {
@@ -106,7 +106,7 @@ static enum hsp_status make(struct hsp_ex_epoch *e, const struct want *w,
     return hsp_segment_create(dir, &w->key, &whose, w->rows, w->n, w->area, &stop, &ret->s, err);
 }
 
-/* As an epoch before it has left it, with all pages mapped, or as it lies in the folder. */
+/* Opens the segment of an earlier epoch, with all pages mapped, or the file in the folder. */
 static enum hsp_status open_file(struct hsp_ex_epoch *e, const struct hsp_segment_key *key,
                                  struct hsp_pinned_segment *ret, bool *ret_mapped,
                                  struct hsp_err *err)
@@ -123,7 +123,7 @@ static enum hsp_status open_file(struct hsp_ex_epoch *e, const struct hsp_segmen
     return st;
 }
 
-/* *@ret: @p, where it can be mapped before @e is cancelled. */
+/* Maps @p to *@ret, unless @e is cancelled before. */
 static enum hsp_status map(struct hsp_ex_epoch *e, struct hsp_pinned_segment p,
                            struct hsp_pinned_segment *ret, struct hsp_err *err)
 {
@@ -137,7 +137,7 @@ static enum hsp_status map(struct hsp_ex_epoch *e, struct hsp_pinned_segment p,
     return st;
 }
 
-/* Opens the segment, or makes it when there is none, or none that can be used. */
+/* Opens the segment, or makes one if there is none or it is useless. */
 static enum hsp_status open_or_create(struct hsp_ex_epoch *e, const struct want *w,
                                       struct hsp_pinned_segment *ret, struct hsp_err *err)
 {
@@ -159,15 +159,15 @@ static enum hsp_status open_or_create(struct hsp_ex_epoch *e, const struct want 
     } else if (useless) {
         hsp_epoch_tell_damaged(e, &w->name, HSP_NO_VERSION, false, "the head");
     }
-    if (useless) { /* unsealed, or damaged: never a source, so it may go */
+    if (useless) { /* unsealed or damaged segments are never a source */
         st = hsp_segment_remove(e->env->state_dir, &w->key, err);
     }
     return st == HSP_OK || st == HSP_ENOENT
                ? make(e, w, ret, err)
-               : st; /* also of another format, or without memory to look: it may be whole */
+               : st; /* of another format, or not read for lack of memory: may be whole */
 }
 
-/* Both slots of the segments of @owner. @pinned, [2]: their first bytes that are. */
+/* Opens both slots of @owner. @pinned, [2]: pinned bytes at the front of each segment. */
 static enum hsp_status open_slots(struct hsp_ex_epoch *e, uint32_t owner,
                                   const struct hsp_segment_row *rows, uint32_t n, int64_t area,
                                   struct hsp_state_segment *ret[2], size_t *pinned,
@@ -193,7 +193,7 @@ static enum hsp_status open_slots(struct hsp_ex_epoch *e, uint32_t owner,
     return st;
 }
 
-/* The first bytes of segment @s of the epoch that are pinned. */
+/* Returns the number of pinned bytes of segment @s of the epoch. */
 static size_t *pinned_of(struct hsp_ex_epoch *e, struct hsp_state_segment *const *s)
 {
     for (uint32_t i = 0; i < e->n_copies; i++) {
@@ -254,7 +254,7 @@ static enum hsp_status open_home(struct hsp_ex_epoch *e, struct hsp_err *err)
     return open_slots(e, e->p->rank, rows, n, p->bind.state_bytes, e->seg, e->dev.pinned, err);
 }
 
-/* Rows of the copy that @owner sends here: each row of the table, all kinds. */
+/* Lists the rows of the copy that @owner sends here: each row of the table, all kinds. */
 static enum hsp_status copy_rows(struct hsp_ex_epoch *e, uint32_t owner,
                                  struct hsp_segment_row **ret, uint32_t *ret_n, int64_t *ret_area,
                                  struct hsp_err *err)
@@ -325,7 +325,7 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *
             st = open_copy(e, r, err);
         }
     }
-    if (st == HSP_OK) { /* spares that were too small, or too many */
+    if (st == HSP_OK) { /* deletes spares that are too small or too many */
         hsp_pool_tidy(e->env);
     }
     return st;
@@ -336,7 +336,7 @@ static bool is_sealed(const struct hsp_state_segment *s)
     return s != NULL && hsp_segment_version(s) != HSP_NO_VERSION;
 }
 
-/* It has sealed a version, or goes on from one. */
+/* Returns true if the epoch has sealed a version or goes on from one. */
 static bool has_sealed(const struct hsp_ex_epoch *e)
 {
     bool any = false;

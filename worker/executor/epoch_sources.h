@@ -1,5 +1,5 @@
-/* Opens the sealed segments of a layout that this device holds, its own and copies, for a
- * transfer or the copies of a version.
+/* Opens the sealed segments of one layout that this device holds, its own and copies, as sources of
+ * a transfer.
  *
  * Purity:    shell (files of the state folder).
  * Bounds:    HSP_EPOCH_SOURCES.
@@ -11,23 +11,23 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/shards.h"
 
-#define HSP_EPOCH_SOURCES 4096 /* segments of one layout on one device: its own and copies */
+#define HSP_EPOCH_SOURCES 4096 /* most segments of one layout on one device: its own and copies */
 
 struct hsp_epoch_sources {
     struct hsp_state_segment *seg[HSP_EPOCH_SOURCES];
-    struct hsp_shards shards; /* of them */
-    struct hsp_gift served;   /* to the reaper */
+    struct hsp_shards shards; /* shards of these segments */
+    struct hsp_gift served;   /* these sources, for the reaper */
 };
 
-/* The sealed segments of layout @plan at @version that this device holds. A segment with a damaged
- * head is reported and deleted. Errors of segments; nothing is left open then. */
+/* Opens the sealed segments of layout @plan at @version that this device holds. A segment with a
+ * damaged head is reported and deleted. Errors of segments; no segment is left open then. */
 enum hsp_status hsp_epoch_sources_open(struct hsp_ex_epoch *e, uint64_t plan, uint64_t version,
                                        struct hsp_epoch_sources *s, struct hsp_err *err);
-/* Closes @sources, a struct hsp_epoch_sources in memory of its own, and frees it: for a reaper,
- * since to unmap much takes long. */
+/* Closes and frees @sources, a struct hsp_epoch_sources in memory of its own. A reaper calls it,
+ * since unmapping much memory takes long. */
 void hsp_epoch_sources_free(void *sources);
 
-/* Bytes of one kind of a row. */
+/* Returns the bytes of one kind of row @r. */
 static inline size_t hsp_epoch_kind_bytes(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r)
 {
     return (size_t)hsp_box_count(&r->box) * hsp_dtype_size(e->pkg.dtype);

@@ -5,7 +5,7 @@
 #include "worker/comm/mesh/mesh_stand.h"
 #include "worker/executor/epoch_report.h"
 
-struct view { /* of the epoch, taken under its lock */
+struct view { /* fields of the epoch, copied under its lock */
     enum hsp_epoch_phase phase;
     struct hsp_epoch_threads at;
     struct hsp_comm *mesh[HSP_EPOCH_MESHES];
@@ -35,7 +35,7 @@ static uint64_t age_ms(int64_t since_ns)
     return since_ns > 0 && now > since_ns ? (uint64_t)(now - since_ns) / 1000000 : 0;
 }
 
-/* The work of a thread that would be at @doing, unless it waits for a peer in one of the meshes
+/* Returns the work of a thread: @doing, unless the thread waits for a peer in one of the meshes
  * from @first to @last. */
 static struct hsp_m_thread thread_of(const struct view *v, enum hsp_epoch_mesh first,
                                      enum hsp_epoch_mesh last, enum hsp_doing doing,
@@ -77,7 +77,7 @@ static struct hsp_m_thread replication_of(const struct view *v)
 static struct hsp_m_thread running(const struct hsp_ex_epoch *e, const struct view *v,
                                    const struct hsp_engine_place *at)
 {
-    if (e->keeps) { /* its run thread takes the copies */
+    if (e->keeps) { /* the run thread of a replica holder takes the copies */
         return thread_of(v, HSP_MESH_STATE, HSP_MESH_STATE, HSP_DOING_COPY, 0);
     }
     if (v->at.awaits_copies) {
@@ -129,7 +129,7 @@ static void add_meshes(const struct view *v, struct hsp_m_stands *s)
         uint32_t n =
             v->mesh[k] != NULL ? hsp_mesh_link_states(v->mesh[k], state, HSP_STANDS_LINKS) : 0;
         for (uint32_t i = 0; i < n; i++) {
-            if (k == HSP_MESH_STATE) { /* its messages may have given way */
+            if (k == HSP_MESH_STATE) { /* messages of the state mesh may yield */
                 state[i].bytes_per_s = 0;
             }
             add_link(s, &state[i]);

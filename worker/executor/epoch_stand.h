@@ -1,14 +1,14 @@
-/* Says where a rank stands, for hspmdd, which asks when no vote has passed for long.
+/* Reports the progress of a rank to hspmdd, which asks when no vote has passed for long.
  *
- * Example: step 120, micro-batch 3, instruction 118, receives from rank 0 since 2900 ms; its
- * replica holder thread has nothing to do; 80 kB for rank 2 have not arrived there.
+ * Example: step 120, micro-batch 3, instruction 118, receives from rank 0 since 2900 ms; the
+ * replication thread is idle; 80 kB for rank 2 have not arrived there.
  *
- * Threads: the control thread. It waits for nothing but locks that are held for moments. */
+ * Threads: the control thread, which waits only for locks that are held for moments. */
 #ifndef HSP_EPOCH_STAND_H
 #define HSP_EPOCH_STAND_H
 #include "worker/executor/epoch.h"
 
-/* Sends STANDS of @e, as the answer to round @round. */
+/* Sends STANDS for @e, as the answer to round @round. */
 void hsp_epoch_tell_stand(struct hsp_ex_epoch *e, uint32_t round);
 
 #endif

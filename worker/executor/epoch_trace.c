@@ -1,6 +1,6 @@
-/* The wish comes to rank 0 and goes to all with its next vote record: the number of the trace in
- * the upper half of the flags, the number of steps in bits 8 to 15. When the epoch ends
- * earlier, the steps recorded so far are told. */
+/* TRACE comes to rank 0, whose next vote record sends the order to all: the number of the trace in
+ * the upper half of the flags, the number of steps in bits 8 to 15. If the epoch ends earlier, the
+ * steps recorded so far are sent. */
 #include "worker/executor/epoch_trace.h"
 
 #include <inttypes.h>
@@ -11,13 +11,13 @@
 #include "worker/executor/epoch.h"
 
 #define ARENA_BYTES ((size_t)64 << 20)
-#define ALL_SPANS   196608u /* of all members: 50 MiB of JSON at hspmdd */
+#define ALL_SPANS   196608u /* spans of all members: 50 MiB of JSON at hspmdd */
 
-/* Of each queue of one member. */
+/* Returns the number of spans for each queue of one member. */
 static uint32_t spans_of(uint32_t n_ranks)
 {
     uint32_t most = ALL_SPANS / n_ranks / 2, cap = (HSP_PART_SPANS - HSP_STATE_SPANS) / 2;
-    return most < cap ? most : cap; /* 24 at least: n_ranks is at most HSP_MSG_RANKS */
+    return most < cap ? most : cap; /* at least 24, since n_ranks is at most HSP_MSG_RANKS */
 }
 
 void hsp_epoch_trace_want(struct hsp_ex_epoch *e, uint32_t number, uint32_t steps)
@@ -46,7 +46,7 @@ void hsp_epoch_trace_passed(struct hsp_ex_epoch *e, const struct hsp_vote *v, ui
                 err.msg);
     }
     (void)pthread_mutex_lock(&e->lock);
-    e->trace.number = number; /* also without a recording: hspmdd waits for our word */
+    e->trace.number = number; /* also without a recording, since hspmdd waits for TRACED */
     e->trace.n_state = 0;
     (void)pthread_mutex_unlock(&e->lock);
 }

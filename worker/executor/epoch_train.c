@@ -1,7 +1,8 @@
-/* Version t is written by the update of step t - 1. Where it is due (due.h) the replication thread
- * seals and copies it, and the update of step t, which writes over it on the device, comes when it
- * has left the device. It is stable when all records of a vote confirm it; only then the next
- * version can be due, and takes the segment of the one before (decisions D9, D9a).
+/* The update of step t - 1 writes version t. If version t is due (due.h), the replication thread
+ * seals and copies it. The update of step t, which writes over version t on the device, waits until
+ * version t was copied from the device. Version t is stable when all records of a vote confirm it.
+ * Only then can the next version be due, which takes the segment of the version before (decisions
+ * D9, D9a).
  */
 #include "worker/executor/epoch_train.h"
 
@@ -28,21 +29,21 @@
 #define CHANNEL_FINAL 0x7ffffff0u
 #define METRICS_MAX   ((size_t)1 << 31)
 
-/* The update of @step may write over that version on the device; and the newest due version is
- * confirmed where due.h says so. This thread alone makes versions due. */
+/* Waits until the update of @step may write over version @step on the device, and until the newest
+ * due version is confirmed where due.h demands it. Only the calling thread makes versions due. */
 static enum hsp_status await_due(struct hsp_ex_epoch *e, uint64_t step, struct hsp_err *err)
 {
     const uint64_t due = e->due.newest;
     if (hsp_due_waits(&e->due, step)) {
         return hsp_epoch_await_confirmed(e, due, err);
     }
-    if (due == step) { /* its update was compared then */
+    if (due == step) { /* by then its update was compared */
         return hsp_epoch_await_saved(e, due, err);
     }
     return HSP_OK;
 }
 
-/* Rank 0 of a job that leaves the distance to it. */
+/* Returns true if rank 0, which chooses the distance of this job, wants the next version due. */
 static bool wishes(const struct hsp_ex_epoch *e, uint64_t step)
 {
     bool chooses = e->p->rank == 0 && !e->due.all && e->due.every == 0;
@@ -50,7 +51,7 @@ static bool wishes(const struct hsp_ex_epoch *e, uint64_t step)
            hsp_due_distance_reached(&e->distance, step + 1 - e->due.newest);
 }
 
-/* A step took @seconds. */
+/* Measures a step that took @seconds. */
 static void measure(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds)
 {
     if (!hsp_unprotected(e)) {
@@ -58,7 +59,7 @@ static void measure(struct hsp_ex_epoch *e, const struct hsp_vote *v, double sec
     }
 }
 
-/* @version is stable since vote @step. */
+/* Notes that @version is stable since vote @step. */
 static void note_stable(struct hsp_ex_epoch *e, uint64_t version, uint64_t step)
 {
     hsp_due_distance_stable(&e->distance);
@@ -72,8 +73,8 @@ static void note_stable(struct hsp_ex_epoch *e, uint64_t version, uint64_t step)
     }
 }
 
-/* The samples of the step are read: a step gets no vote if a data file has changed
- * since PREPARE. */
+/* Fills the vote record when the samples of the step are read. A step gets no vote if a data file
+ * has changed since PREPARE. */
 static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;
@@ -106,8 +107,8 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     return st;
 }
 
-/* Notes what the vote says about due versions. *ret_stable: the newest stable version, where that
- * is another one since; else HSP_NO_VERSION. */
+/* Notes the news of the vote about due versions. *ret_stable: the newest stable version if the vote
+ * changed it, else HSP_NO_VERSION. */
 static void note_due(struct hsp_ex_epoch *e, const struct hsp_vote *v, const uint32_t *flags,
                      uint32_t n, uint64_t *ret_stable)
 {
@@ -127,7 +128,7 @@ static void note_due(struct hsp_ex_epoch *e, const struct hsp_vote *v, const uin
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* A note that cannot be kept stops no training: other ranks note the same step. */
+/* Notes the step. A failed note stops no training: other ranks note the same step. */
 static void note_metrics(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds,
                          uint32_t sequence)
 {
@@ -155,7 +156,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
         flags[i] = all[i].flags;
     }
     if (hsp_due_confirmed(&e->due, flags, n) &&
-        !hsp_vote_state_agrees(all, n)) { /* nothing of this vote counts */
+        !hsp_vote_state_agrees(all, n)) { /* this vote does not count */
         free(flags);
         return hsp_replica_check_settle(e, e->due.newest, err);
     }
@@ -168,7 +169,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     free(flags);
     hsp_epoch_trace_passed(e, v, all[0].flags);
     hsp_epoch_report_step(e, v, all, n, seconds, sequence);
-    if (stable != HSP_NO_VERSION) { /* no recovery asks for the one before */
+    if (stable != HSP_NO_VERSION) { /* no recovery needs the version before */
         note_stable(e, stable, v->step);
         hsp_segment_unseal(e->seg[1 - hsp_slot_of(&e->slots, e->seg, stable)]);
     }
@@ -177,7 +178,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     return HSP_OK;
 }
 
-/* A due version is hashed as it is written: its seal is compared with that. */
+/* Says that the update hashes a due version, for its seal is compared with the hashes. */
 static enum hsp_state_watch watch(void *ctx)
 {
     struct hsp_ex_epoch *e = ctx;
@@ -190,8 +191,8 @@ static enum hsp_state_watch watch(void *ctx)
     return due ? HSP_WATCH_HASHES : HSP_WATCH_SUMS;
 }
 
-/* Where it is due the replication thread seals it, a pass over all of the state, beside the next
- * step. */
+/* Notes a written version. If it is due, the replication thread seals it beside the next step, in a
+ * pass over all of the state. */
 static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;
@@ -216,7 +217,7 @@ static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool ev
     return HSP_OK;
 }
 
-/* Logs once for a job that this device computes in another type than the job asks for. */
+/* Logs once for each job that this device computes in another type than the job asks for. */
 static void tell_arithmetic(const struct hsp_ex_epoch *e)
 {
     const struct hsp_backend *b = e->env->backend;
@@ -264,7 +265,8 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* Compares the replicas of @version, sealed on all ranks, for no vote of this epoch follows. */
+/* Compares the replicas of @version, which all ranks have sealed, when no vote of this epoch
+ * follows. */
 static enum hsp_status compare_replicas(struct hsp_ex_epoch *e, uint64_t version,
                                         struct hsp_err *err)
 {
@@ -285,7 +287,8 @@ static enum hsp_status compare_replicas(struct hsp_ex_epoch *e, uint64_t version
     return st == HSP_OK && sum != 0 ? hsp_replica_check_settle(e, version, err) : st;
 }
 
-/* The last version has no step of its own: it is stable when everybody has it confirmed. */
+/* Ends the training. The last version has no step of its own, and is stable when it is confirmed on
+ * all ranks. */
 static enum hsp_status finish(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_await_confirmed(e, e->p->steps, err);
@@ -308,7 +311,7 @@ static void tell(struct hsp_ex_epoch *e, struct hsp_msg *m)
     }
 }
 
-/* The newest whole lines that fit into FINISHED. */
+/* Attaches the newest whole lines that fit into FINISHED. */
 static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
 {
     size_t from = metrics->len > HSP_MSG_METRICS_MAX ? metrics->len - HSP_MSG_METRICS_MAX : 0;
@@ -324,8 +327,8 @@ static bool is_next(const struct hsp_ex_epoch *e, uint64_t epoch)
     return e->next != NULL && e->next->number == epoch;
 }
 
-/* The reason why the epoch cannot hand over to @epoch; code HSP_OK: it can, or @epoch was dropped.
- * *ret_leaves: it does, and has left. */
+/* Returns the reason why the epoch cannot hand over to @epoch; code HSP_OK: it can, or @epoch was
+ * dropped. *ret_leaves: the epoch hands over, and its phase is LEFT. */
 static struct hsp_err may_leave(struct hsp_ex_epoch *e, uint64_t epoch, bool *ret_leaves)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -339,15 +342,15 @@ static struct hsp_err may_leave(struct hsp_ex_epoch *e, uint64_t epoch, bool *re
     return why;
 }
 
-/* The epoch has left: @epoch begins, if it is there still. */
+/* Lets @epoch begin, if it still exists, when this epoch has left. */
 static struct hsp_err begin_next(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
                                  uint32_t n_noop)
 {
     struct hsp_err why = {0};
     (void)pthread_mutex_lock(&e->lock);
     if (is_next(e, epoch)) {
-        /* Under our lock: the control thread takes it to disarm us before it closes the next
-         * epoch. */
+        /* The lock of this epoch is held: the control thread takes that lock to disarm this epoch
+         * before it closes the next epoch. */
         e->next->n_noop = n_noop;
         hsp_epoch_go(e->next, version);
     } else {
@@ -361,9 +364,9 @@ static struct hsp_err begin_next(struct hsp_ex_epoch *e, uint64_t epoch, uint64_
 enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
                                     uint32_t n_noop, bool *ret_left, struct hsp_err *err)
 {
-    /* The next epoch begins with this version, or a recovery does. All have ended the step. Neither
-     * what the device still does of it, nor its memory, which goes in seconds where there is much,
-     * is waited for under the lock: the control thread needs that. */
+    /* The next epoch or a recovery begins with this version. All ranks have ended the step. The
+     * waits for the device's work and for freeing its memory, which may take seconds, come without
+     * the lock, which the control thread needs. */
     enum hsp_status st = hsp_epoch_seal_written(e, err);
     *ret_left = false;
     st = st == HSP_OK ? hsp_epoch_direct_rest(e, err) : st;
@@ -372,7 +375,7 @@ enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint
     }
     hsp_audit_state(e, version, false);
     struct hsp_err why = may_leave(e, epoch, ret_left);
-    if (*ret_left) { /* the next one wants the memory */
+    if (*ret_left) { /* the next epoch takes the memory */
         hsp_epoch_device_leave(e);
         why = begin_next(e, epoch, version, n_noop);
         *ret_left = why.code == HSP_OK;
@@ -383,7 +386,7 @@ enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint
     return why.code;
 }
 
-/* *ret_left: the next epoch does it, and has begun. */
+/* Writes the outputs. *ret_left: the next epoch writes them instead, and has begun. */
 static enum hsp_status write_outputs(struct hsp_ex_epoch *e, bool *ret_left, struct hsp_err *err)
 {
     uint64_t epoch = 0;
@@ -421,7 +424,7 @@ static enum hsp_status write_outputs(struct hsp_ex_epoch *e, bool *ret_left, str
     return st;
 }
 
-/* The next epoch begins with the last version of this one. */
+/* Hands over to the next epoch, which begins with the last version of this epoch. */
 static enum hsp_status leave(struct hsp_ex_epoch *e, const struct hsp_step_result *r,
                              uint64_t version, bool *ret_left, struct hsp_err *err)
 {
@@ -439,7 +442,7 @@ enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct
     st = st == HSP_OK ? open_engine(e, err) : st;
     if (st == HSP_OK) {
         hsp_audit_memory(e);
-        e->vote_ns = hsp_clock_ns(); /* no vote is before the first step */
+        e->vote_ns = hsp_clock_ns(); /* before the first step there is no vote */
     }
     for (uint64_t t = version; st == HSP_OK && t < e->p->steps; t++) {
         struct hsp_step_result r;

@@ -1,14 +1,14 @@
 /* All ranks go through the table of rows (daemon/migrate/bsr.h) once per kind of state, weights
- * first; so rows of all ranks are in one global order. A row travels as two messages: its data,
- * dense, and behind it the version and the content hash of the old owner. A rank that passes a row
- * on passes these on, so they are checked where the row is needed. Data are sent from where they
- * lie and received where they belong when the box is runs at one distance there
- * (worker/comm/runs.h), else by way of a block.
+ * first, so the rows of all ranks have one global order. A row travels as two messages: its dense
+ * data, then the version and the content hash of the old owner. A rank that forwards a row forwards
+ * both messages, so the rank that needs the row checks it. Data are sent from their place in the
+ * segment and received in their place, if the box is runs at one distance there
+ * (worker/comm/runs.h), else through a block.
  *
- * No circle of waits: take the first row, in the global order, that a rank waits for. Its receiver
- * waits for a sender that has sent it, or is past it and waits for a later row. Its sender waits
- * for a receiver that has posted it, being at it or past it. Receives are posted up to WINDOW rows
- * ahead, sends are waited for when WINDOW are under way.
+ * No circle of waits arises. Take the first row, in the global order, for which a rank waits. Its
+ * receiver waits for a sender that has sent the row, or that waits for a later row. Its sender
+ * waits for a receiver that has reached the row and so has posted its receive. Receives are posted
+ * up to WINDOW rows ahead; a sender waits when WINDOW sends are under way.
  */
 #include "worker/executor/epoch_transfer.h"
 
@@ -27,35 +27,35 @@
 #include "worker/executor/kill_point.h"
 #include "worker/state/segment_dir.h"
 
-#define CHANNEL_ROWS 32 /* of the mesh of the move; epoch_copies.c has smaller ones */
-#define WINDOW       32 /* rows under way, each way: hides the latency of a message */
+#define CHANNEL_ROWS 32 /* of the move mesh; epoch_copies.c has smaller ones */
+#define WINDOW       32 /* rows under way in each direction, to hide the latency of a message */
 
 struct tail {
     uint64_t version, hash;
 };
 
-/* Memory of a row that cannot be where it belongs, shared by the sends of it. */
+/* Memory of a row that has no place in the segment, shared by the sends of the row. */
 struct block {
     uint32_t uses;
     _Alignas(64) uint8_t data[];
 };
 
-/* The data of a row: in a dense box that holds it, as a message. */
+/* The data of a row for a message, in a dense box that holds the row. */
 struct place {
     const struct hsp_box *held; /* borrowed */
-    uint8_t *data;              /* of all of @held */
+    uint8_t *data;              /* data of all of @held */
     struct hsp_runs runs;
 };
 
 struct coming {
     uint32_t row;
     struct place at;
-    struct block *block; /* NULL: @at is where it belongs */
+    struct block *block; /* NULL: @at is its place in the segment */
     struct tail tail;
     struct hsp_comm_req req[2];
 };
 struct going {
-    struct block *block; /* NULL: from where it lies */
+    struct block *block; /* NULL: sent from its place in the segment */
     struct tail tail;
     struct hsp_comm_req req[2];
 };
@@ -64,19 +64,19 @@ struct hsp_epoch_fetch {
     struct hsp_ex_epoch *e;
     struct hsp_comm *comm;
     struct hsp_epoch_sources *src;
-    struct hsp_state_segment *to; /* NULL: nothing is wanted here, or it is there already */
-    bool keep;                    /* a member with a whole segment: rows to itself are done */
-    uint8_t kind;                 /* the running one */
-    uint32_t *origin;             /* [rows] of a row that is passed on: that by which it came */
-    uint32_t *left;               /* [rows] how often it is still to be passed on */
-    uint64_t *hash;               /* [rows] that came */
+    struct hsp_state_segment *to; /* NULL: no row is wanted, or all are here */
+    bool keep;                    /* a member with a whole segment: its own rows are done */
+    uint8_t kind;                 /* kind of the running pass */
+    uint32_t *origin;             /* [rows] for a forwarded row: the row by which it came */
+    uint32_t *left;               /* [rows] how often the row is still to be forwarded */
+    uint64_t *hash;               /* [rows] hashes that arrived */
     uint64_t *sum;                /* [rows of `to`] hashes of the parts put there */
     int64_t *full;                /* [rows of `to`] elements put there */
-    struct block **kept; /* [rows] that came, are to be passed on, and have no place here */
+    struct block **kept;          /* [rows] received, to be forwarded, without a place here */
     struct coming in[WINDOW];
     struct going out[WINDOW];
     uint32_t first_in, n_in, first_out, n_out;
-    uint32_t posted; /* rows to this rank with a posted receive */
+    uint32_t posted; /* rows to this rank with posted receives */
     uint64_t bytes, passed_on;
 };
 
@@ -101,7 +101,7 @@ static const struct hsp_pkg_row *row_at(const struct hsp_epoch_fetch *f, uint32_
     return &f->e->pkg.transfer.row[i];
 }
 
-/* The place of @r in a dense @held; false: it is no message there. */
+/* Finds the place of @r in a dense @held. Returns false if @r is no message there. */
 static bool place_in(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                      const struct hsp_box *held, uint8_t *data, struct place *ret)
 {
@@ -110,7 +110,7 @@ static bool place_in(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *
     return hsp_region_runs(hsp_dtype_size(f->e->pkg.dtype), &r->box, held, data, &ret->runs);
 }
 
-/* A block for @r, dense. NULL without memory. */
+/* Makes a dense block for @r. Returns NULL if memory is lacking. */
 static struct block *place_new(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                                struct place *ret)
 {
@@ -128,15 +128,15 @@ static uint64_t hash_of(const struct hsp_epoch_fetch *f, const struct hsp_pkg_ro
     return hsp_box_hash(&id, &r->box, at->held, at->data);
 }
 
-/* The row of the new segment that all of @r belongs to; UINT32_MAX. */
+/* Finds the row of the new segment that has all of @r, or UINT32_MAX. */
 static uint32_t home_row(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r)
 {
     return f->to != NULL ? hsp_segment_find(f->to, r->param, f->e->pkg.kinds[f->kind], &r->box)
                          : UINT32_MAX;
 }
 
-/* The place of @r in the new segment; false: it has none there as a whole, or is no message
- * there. */
+/* Finds the place of @r in the new segment. Returns false if @r has no place there as a whole, or
+ * is no message there. */
 static bool place_at_home(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                           struct place *ret)
 {
@@ -148,7 +148,7 @@ static bool place_at_home(const struct hsp_epoch_fetch *f, const struct hsp_pkg_
     return place_in(f, r, &s->box, (uint8_t *)hsp_segment_area(f->to) + s->offset, ret);
 }
 
-/* Notes that a row with hash @hash is where it belongs. */
+/* Notes that a row with hash @hash is in its place in the segment. */
 static void note_hash(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, uint64_t hash)
 {
     uint32_t i = home_row(f, r);
@@ -158,8 +158,8 @@ static void note_hash(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, ui
     }
 }
 
-/* Puts the part of a dense @held where the new segment keeps it, and notes its hash, unless it is
- * noted as a whole. Returns the hash that was noted. */
+/* Writes the part of a dense @held to its place in the new segment, and notes its hash, unless the
+ * part is noted as a whole. Returns the hash that was noted. */
 static uint64_t put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                     const struct hsp_box *part, const struct hsp_box *held, const uint8_t *data,
                     bool hashed)
@@ -212,7 +212,7 @@ static uint8_t *piece_data(const struct hsp_shard_piece *p)
     return (uint8_t *)hsp_segment_area(p->seg) + hsp_segment_row_at(p->seg, p->row)->offset;
 }
 
-/* The segment of @p went bad since it was sealed, or verified: told, and deleted. */
+/* Reports and deletes the segment of @p, which was damaged after its seal or verification. */
 static enum hsp_status drop_row(struct hsp_epoch_fetch *f, const struct hsp_shard_piece *p,
                                 struct hsp_err *err)
 {
@@ -225,8 +225,8 @@ static enum hsp_status drop_row(struct hsp_epoch_fetch *f, const struct hsp_shar
                : st;
 }
 
-/* Takes a row from this rank itself: all of it belongs to the new segment. A row that is taken
- * whole is compared with its seal, others were verified before. */
+/* Takes a row from this rank itself; all of the row belongs to the new segment. A row that is taken
+ * whole is compared with its seal; other rows were verified before. */
 static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                                 struct hsp_err *err)
 {
@@ -244,8 +244,8 @@ static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_
     return st;
 }
 
-/* The data of an own row to send: where they lie, or in a block. *ret_hash: of data that lie as
- * they were sealed; else false, and the hash is to be made. */
+/* Finds the data of an own row to send, in the segment or in a block. *ret_hash: the hash of data
+ * that are as they were sealed. Returns false if the hash has to be made. */
 static enum hsp_status find_own(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                                 struct going *g, struct place *ret, bool *ret_hash,
                                 struct hsp_err *err)
@@ -297,14 +297,14 @@ static enum hsp_status finish_oldest(struct hsp_epoch_fetch *f, struct hsp_err *
     return st;
 }
 
-/* Finds the data of an earlier row that is passed on. */
+/* Finds the data of an earlier row that is forwarded. */
 static void find_passed(struct hsp_epoch_fetch *f, uint32_t row, struct going *g, struct place *ret)
 {
     uint32_t from = f->origin[row];
     const struct hsp_pkg_row *r = row_at(f, row);
     g->tail.hash = f->hash[from];
     if (f->kept[from] == NULL) {
-        (void)place_at_home(f, r, ret); /* it came there */
+        (void)place_at_home(f, r, ret); /* the row arrived in its place */
         return;
     }
     g->block = f->kept[from];
@@ -327,7 +327,7 @@ static enum hsp_status send_row(struct hsp_epoch_fetch *f, uint32_t row, struct 
     }
     struct going *g = &f->out[(f->first_out + f->n_out) % WINDOW];
     *g = (struct going){.tail = {.version = f->src->shards.version}};
-    f->n_out++; /* from here on it is waited for */
+    f->n_out++; /* from here on the send is waited for */
     if (r->passed_on) {
         f->passed_on += hsp_epoch_kind_bytes(f->e, r);
         find_passed(f, row, g, &at);
@@ -337,7 +337,7 @@ static enum hsp_status send_row(struct hsp_epoch_fetch *f, uint32_t row, struct 
     if (st == HSP_OK) {
         st = f->comm->ops->isend(f->comm, r->to, CHANNEL_ROWS, at.runs, &g->req[0], err);
     }
-    if (st == HSP_OK && !known) { /* while it goes, and is in the cache */
+    if (st == HSP_OK && !known) { /* while the data are sent and in the cache */
         g->tail.hash = hash_of(f, r, &at);
     }
     const struct hsp_runs tail = hsp_run(&g->tail, sizeof g->tail);
@@ -366,7 +366,7 @@ static enum hsp_status post(struct hsp_epoch_fetch *f, uint32_t row, struct hsp_
                         : st;
 }
 
-/* Posts receives of the next rows, as far as the window goes. */
+/* Posts receives of the next rows, up to WINDOW. */
 static enum hsp_status post_more(struct hsp_epoch_fetch *f, struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &f->e->pkg.transfer;
@@ -381,7 +381,7 @@ static enum hsp_status post_more(struct hsp_epoch_fetch *f, struct hsp_err *err)
     return st;
 }
 
-/* Checks that the data that came are the row of this version, whole. */
+/* Checks that the data that arrived are the whole row of this version. */
 static enum hsp_status check(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                              const struct coming *c, struct hsp_err *err)
 {
@@ -397,7 +397,7 @@ static enum hsp_status check(const struct hsp_epoch_fetch *f, const struct hsp_p
     return HSP_OK;
 }
 
-/* The oldest receive is that of @row. */
+/* Completes the oldest receive, which is the one of @row. */
 static enum hsp_status receive_row(struct hsp_epoch_fetch *f, uint32_t row, struct hsp_err *err)
 {
     struct coming *c = &f->in[f->first_in];
@@ -453,7 +453,7 @@ static int by_box(const void *a, const void *b)
     return compare(((const struct arrival *)a)->r, ((const struct arrival *)b)->r);
 }
 
-/* Finds the row by which each row that is passed on came. */
+/* Finds the row by which each forwarded row came. */
 static enum hsp_status find_origins(struct hsp_epoch_fetch *f, struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &f->e->pkg.transfer;
@@ -485,7 +485,7 @@ static enum hsp_status find_origins(struct hsp_epoch_fetch *f, struct hsp_err *e
     return st;
 }
 
-/* Once through the table, for the running kind. */
+/* Goes once through the table, for the running kind. */
 static enum hsp_status run_kind(struct hsp_epoch_fetch *f, struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &f->e->pkg.transfer;
@@ -525,7 +525,7 @@ static enum hsp_status fetch_new(struct hsp_ex_epoch *e, uint64_t version, struc
                                   .hash = calloc(n, sizeof *f->hash),
                                   .kept = calloc(n, sizeof(struct block *)),
                                   .src = e->from != NULL ? e->from : calloc(1, sizeof *f->src)};
-    bool open = e->from != NULL; /* and verified */
+    bool open = e->from != NULL; /* and its state is verified */
     e->from = NULL;
     if (f->src == NULL || f->origin == NULL || f->left == NULL || f->hash == NULL ||
         f->kept == NULL) {
@@ -559,7 +559,7 @@ void hsp_epoch_fetch_end(struct hsp_ex_epoch *e)
         return;
     }
     while (f->n_out >
-           0) { /* of a transfer that failed: the mesh is dead, so these return at once */
+           0) { /* after a failed transfer the mesh is aborted, so these calls return at once */
         (void)finish_oldest(f, &ignored);
     }
     for (; f->n_in > 0; f->n_in--, f->first_in = (f->first_in + 1) % WINDOW) {
@@ -581,7 +581,7 @@ void hsp_epoch_fetch_end(struct hsp_ex_epoch *e)
     free(f);
 }
 
-/* Seals with the checked hashes of the parts put there, if they fill every row. */
+/* Seals the segment with the checked hashes of the parts put there, if the parts fill every row. */
 static void seal(struct hsp_epoch_fetch *f, uint64_t version)
 {
     bool all = true;
@@ -595,7 +595,7 @@ static void seal(struct hsp_epoch_fetch *f, uint64_t version)
     }
 }
 
-/* Kinds from @k to before @end, one after the other. */
+/* Transfers kinds @k to @end - 1, one after the other. */
 static enum hsp_status run_kinds(struct hsp_epoch_fetch *f, uint8_t k, uint8_t end,
                                  struct hsp_err *err)
 {
@@ -609,7 +609,8 @@ static enum hsp_status run_kinds(struct hsp_epoch_fetch *f, uint8_t k, uint8_t e
     return st;
 }
 
-/* This thread, and then the one that fetches the rest, soon waits again after each operation. */
+/* Tells the mesh that this thread, and later the thread that fetches the rest, soon waits again
+ * after each operation. */
 static void attend(const struct hsp_epoch_fetch *f, bool on)
 {
     if (f->comm->ops->attend != NULL) {
@@ -617,7 +618,7 @@ static void attend(const struct hsp_epoch_fetch *f, bool on)
     }
 }
 
-/* The rest; all is sent then, the weights too. */
+/* Transfers the rest, after which all is sent, also the weights. */
 static enum hsp_status run_rest(struct hsp_epoch_fetch *f, struct hsp_err *err)
 {
     enum hsp_status st = run_kinds(f, 1, f->e->pkg.n_kinds, err);

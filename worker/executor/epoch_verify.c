@@ -18,7 +18,7 @@ struct rows {
     struct hsp_verify_row *row;
 };
 
-/* Under way while an epoch is prepared. */
+/* A verification under way while an epoch is prepared. */
 struct hsp_epoch_check {
     struct rows rows;
     struct hsp_verify *threads;
@@ -47,7 +47,8 @@ static enum hsp_status add_all(struct rows *l, const struct hsp_state_segment *s
 
 /* ---- the segments of the epoch ---- */
 
-/* The @i-th segment of the epoch: both slots of its home, then of its copies. NULL: no more. */
+/* Returns the @i-th segment of the epoch: both slots of its home, then of its copies. NULL: no
+ * more. */
 static struct hsp_state_segment **own_segment(struct hsp_ex_epoch *e, uint32_t i)
 {
     uint32_t home = e->member ? 2 : 0;
@@ -64,7 +65,7 @@ static bool same_file(const struct hsp_state_segment *a, const struct hsp_state_
            0;
 }
 
-/* The epoch's own mapping of the file of @s; NULL: it is of another layout. */
+/* Returns the epoch's own mapping of the file of @s, or NULL if the file has another layout. */
 static struct hsp_state_segment **own_mapping(struct hsp_ex_epoch *e,
                                               const struct hsp_state_segment *s)
 {
@@ -79,7 +80,8 @@ static struct hsp_state_segment **own_mapping(struct hsp_ex_epoch *e,
 
 /* ---- while a recovery is prepared ---- */
 
-/* Of a file that is mapped twice, once for writing, that mapping: its pages are there. */
+/* Lists the rows to verify. If a file is mapped twice, the mapping for writing is used: its pages
+ * are in memory. */
 static enum hsp_status list_rows(struct hsp_ex_epoch *e, struct rows *l, struct hsp_err *err)
 {
     struct hsp_epoch_sources *src = e->from;
@@ -146,7 +148,7 @@ void hsp_epoch_verify_stop(struct hsp_ex_epoch *e)
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* Takes the segment that has file @s out of the sources. */
+/* Removes the segment with file @s from the sources. */
 static void forget_source(struct hsp_epoch_sources *src, const struct hsp_state_segment *s)
 {
     for (size_t i = 0; i < src->shards.n; i++) {
@@ -158,7 +160,7 @@ static void forget_source(struct hsp_epoch_sources *src, const struct hsp_state_
     }
 }
 
-/* Deletes the file of damaged @s; one that the epoch writes to is made anew. */
+/* Deletes the file of the damaged @s. A segment that the epoch writes to is made again. */
 static enum hsp_status drop(struct hsp_ex_epoch *e, struct hsp_epoch_sources *src,
                             const struct hsp_state_segment *s, struct hsp_err *err)
 {
@@ -169,7 +171,7 @@ static enum hsp_status drop(struct hsp_ex_epoch *e, struct hsp_epoch_sources *sr
                        : hsp_segment_remove(e->env->state_dir, &key, err);
 }
 
-/* Of each segment the first damaged row is told. The rows of a segment stand together. */
+/* Reports the first damaged row of each segment. The rows of a segment are adjacent. */
 static enum hsp_status drop_damaged(struct hsp_ex_epoch *e, struct hsp_epoch_sources *src,
                                     const struct rows *l, bool live, struct hsp_err *err)
 {
@@ -188,7 +190,8 @@ static enum hsp_status drop_damaged(struct hsp_ex_epoch *e, struct hsp_epoch_sou
     return st;
 }
 
-/* Everything that the table takes from this device is here. All kinds of a part lie together. */
+/* Checks that all that the table takes from this device is here. All kinds of a part are
+ * adjacent. */
 static enum hsp_status check_promises(const struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -238,7 +241,7 @@ enum hsp_status hsp_epoch_verify_end(struct hsp_ex_epoch *e, bool want, struct h
         hsp_epoch_verify_stop(e);
     }
     hsp_verify_end(c->threads, &n);
-    set_check(e, NULL); /* nobody stops it any more */
+    set_check(e, NULL); /* no thread stops it any more */
     (void)hsp_verify_free(c->threads);
     (void)pthread_mutex_lock(&e->lock);
     bool whole = want && !e->cancelled;
@@ -266,7 +269,7 @@ static int by_place(const void *a, const void *b)
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Each row once, those of a segment together. */
+/* Sorts the rows by segment, each row once. */
 static void tidy(struct rows *l)
 {
     size_t n = 0;
@@ -281,7 +284,7 @@ static void tidy(struct rows *l)
     l->n = n;
 }
 
-/* The rows that the parts of @r lie in without filling them. */
+/* Adds each row of a source segment of which @r has only a part. */
 static enum hsp_status add_cut(struct rows *l, const struct hsp_ex_epoch *e,
                                const struct hsp_epoch_sources *src, const struct hsp_pkg_row *r,
                                uint8_t kind, struct hsp_err *err)
@@ -339,7 +342,7 @@ enum hsp_status hsp_epoch_verify_home(struct hsp_ex_epoch *e, uint64_t version, 
         const struct hsp_pkg_row *r = &e->pkg.gather.row[i];
         for (uint8_t k = 0; st == HSP_OK && r->from == e->p->rank && k < n_kinds; k++) {
             uint32_t row = hsp_segment_find(s, r->param, e->pkg.kinds[k], &r->box);
-            st = row != UINT32_MAX ? add(&l, s, row, err) : HSP_OK; /* the reader says it */
+            st = row != UINT32_MAX ? add(&l, s, row, err) : HSP_OK; /* else reading fails */
         }
     }
     tidy(&l);

@@ -1,11 +1,11 @@
-/* The control thread of an executor. See executor.h; the contract is in worker/agent/EXECUTOR.md.
+/* Runs the control thread of an executor (executor.h). The contract is in worker/agent/EXECUTOR.md.
  *
- * At most three epochs exist at a time: the running one, the next one (being prepared or ready),
- * and the one just left, which keeps its connections until the running one has voted. The
- * happy path: PREPARE opens `next`; START, or the hand-over inside the running epoch, makes it
- * `running`. Failure modes: a peer breaks (the mesh's I/O thread notes it and wakes us: we abort
- * the epoch and tell the agent); SEAL, DROP, STOP close epochs and wait for their threads; the
- * agent's end of file ends us. */
+ * At most three epochs exist at a time: `running`, `next` (being prepared, or ready), and `left`,
+ * which keeps its connections until the running epoch has voted. The happy path: PREPARE opens
+ * `next`; START, or the hand-over of the running epoch, makes `next` the running epoch. Failure
+ * modes: a peer breaks (the mesh's I/O thread notes the loss and wakes the control thread, which
+ * aborts the epoch and reports to the agent); SEAL, DROP and STOP close epochs and wait for their
+ * threads; the agent's end of file ends the executor. */
 #include "worker/executor/executor.h"
 
 #include <errno.h>
@@ -32,21 +32,21 @@
 #include "worker/executor/reaper.h"
 #include "worker/state/segment_name.h"
 
-#define CONNECT_MS  10000             /* for a mesh to stand; hspmdd's prepare_timeout is longer */
-#define MESSAGE_MAX ((size_t)8 << 20) /* decoded body; the blob stays where it was read */
+#define CONNECT_MS  10000             /* for connecting; hspmdd's prepare_timeout is longer */
+#define MESSAGE_MAX ((size_t)8 << 20) /* of a decoded body; the blob is not copied */
 
 struct executor {
     struct hsp_exec_env env;
-    atomic_uint told; /* env points to it */
+    atomic_uint told; /* `env` points here */
     struct hsp_chan chan;
-    struct hsp_arena *arena; /* of the message being handled */
+    struct hsp_arena *arena; /* holds the message being handled */
     struct hsp_heartbeat beats;
-    uint32_t job;              /* to which these epochs belong */
-    struct hsp_digest cluster; /* whose job it is: each cluster numbers its epochs */
-    uint64_t newest;           /* epoch of that job that was to be prepared here */
-    uint64_t floor;            /* epochs of that job up to here are over; not above newest */
+    uint32_t job;              /* job of these epochs */
+    struct hsp_digest cluster; /* cluster of the job: each cluster numbers its epochs */
+    uint64_t newest;           /* newest epoch of the job that was to be prepared here */
+    uint64_t floor;            /* epochs of the job up to this number are over; at most `newest` */
     struct hsp_ex_epoch *running, *next, *left;
-    struct hsp_reaper device_reaper, reaper; /* env points to them */
+    struct hsp_reaper device_reaper, reaper; /* `env` points here */
 };
 
 static void tell(struct executor *x, struct hsp_msg *m)
@@ -71,8 +71,8 @@ static void halt_epoch(void *epoch)
     hsp_epoch_halt(epoch);
 }
 
-/* When it returns nothing of @e can write memory; that is given back behind it. NULL
- * allowed; returns NULL. */
+/* Ends @e, which may be NULL. After the return no thread of @e writes memory; the reapers free that
+ * memory later. Returns NULL. */
 static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e)
 {
     if (e != NULL) {
@@ -81,8 +81,8 @@ static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e
     return hsp_epoch_close(e);
 }
 
-/* The same; the state may be sealed first (epoch_live.h). The successor says the newest steps
- * again: rank 0 may be lost, before it or this node has found that out. */
+/* Ends @e after SEAL; the state may be sealed first (epoch_live.h). The heir reports the newest
+ * steps again: rank 0 may be lost before any peer has noticed. */
 static struct hsp_ex_epoch *seal_epoch(struct executor *x, struct hsp_ex_epoch *e)
 {
     if (e != NULL) {
@@ -105,8 +105,8 @@ static bool has_begun(struct hsp_ex_epoch *e)
     return begun;
 }
 
-/* The next epoch has begun by itself (hand-over, or told by its peers): it is the running one
- * now. */
+/* Makes `next` the running epoch if it has begun by itself: by a hand-over, or at a joiner by its
+ * peers. */
 static void promote(struct executor *x)
 {
     if (x->next == NULL || !has_begun(x->next)) {
@@ -115,8 +115,7 @@ static void promote(struct executor *x)
     if (x->running != NULL) {
         x->left = end_epoch(x, x->left);
         x->left = x->running;
-        /* a replica holder does not hand over by itself */
-        (void)pthread_mutex_lock(&x->left->lock);
+        (void)pthread_mutex_lock(&x->left->lock); /* a holder does not hand over by itself */
         x->left->phase = x->left->phase == HSP_EPOCH_RUNNING ? HSP_EPOCH_LEFT : x->left->phase;
         (void)pthread_mutex_unlock(&x->left->lock);
     }
@@ -124,7 +123,7 @@ static void promote(struct executor *x)
     x->next = NULL;
 }
 
-/* The running epoch has voted: all have arrived, nobody needs the old connections any more. */
+/* Ends `left` when the running epoch has voted: no rank needs the old connections any more. */
 static void reap_left(struct executor *x)
 {
     if (x->left == NULL || x->running == NULL) {
@@ -138,8 +137,9 @@ static void reap_left(struct executor *x)
     }
 }
 
-/* A switch is prepared. A replica holder has no vote: it learns late that the members have left the
- * running epoch, and until then cannot tell that from a loss. The members can. */
+/* Returns true if a switch is prepared. A replica holder has no vote, so it learns late that the
+ * members have left the running epoch. Until then the holder cannot tell a hand-over from a loss,
+ * which members can. */
 static bool switching(const struct executor *x)
 {
     return x->next != NULL && x->next->p->mode == HSP_MODE_SWITCH &&
@@ -159,9 +159,9 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
     bool alive = e->phase == HSP_EPOCH_READY || e->phase == HSP_EPOCH_MOVING ||
                  e->phase == HSP_EPOCH_RUNNING ||
                  (e == x->running && e->keeps &&
-                  e->phase == HSP_EPOCH_FAILED); /* its thread has left the word to us */
+                  e->phase == HSP_EPOCH_FAILED); /* its thread leaves the report to this thread */
     bool act = e->lost && !e->told && !e->cancelled && alive;
-    /* True also behind ARM: an armed epoch starts with the vote in which all are armed. */
+    /* True also after ARM: an armed epoch begins after the vote in which all are armed. */
     bool before_start = e->phase == HSP_EPOCH_READY && !e->go;
     if (act) {
         e->told = true;
@@ -186,9 +186,9 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
     tell(x, &m);
 }
 
-/* Without an epoch nothing works on the device: what was kept of the last ones goes, now or when
- * the device is idle, beside the heartbeats. Where all is gone no room comes any more: a trim may
- * have ended while empty_pool looked. */
+/* Trims the device when no epoch is left: frees the memory that ended epochs had to leave, now or
+ * when the device is idle, beside the heartbeats. If no memory is left to free, executors that lack
+ * room stop waiting: a trim may have ended while empty_pool looked. */
 static void trim_idle(struct executor *x)
 {
     bool idle = x->running == NULL && x->next == NULL && x->left == NULL;
@@ -229,7 +229,7 @@ static bool same_layout(const struct hsp_ex_epoch *a, const struct hsp_ex_epoch 
     return a != NULL && a->p->job == b->p->job && a->p->plan == b->p->plan;
 }
 
-/* The next epoch does not come: nor does its state stay, which may be as large as the device. */
+/* Drops the next epoch and its state, which may be as large as the device. */
 static void drop_next(struct executor *x)
 {
     if (x->next != NULL) {
@@ -245,8 +245,8 @@ static void close_next(struct executor *x)
     drop_next(x);
 }
 
-/* @end: every epoch of the job up to @epoch that has begun; when it returns none of them can write
- * memory. */
+/* Calls @end for every epoch of the job up to @epoch. After the return no thread of these epochs
+ * writes memory. */
 static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch,
                         struct hsp_ex_epoch *(*end)(struct executor *x, struct hsp_ex_epoch *e))
 {
@@ -262,13 +262,13 @@ static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch,
     if (x->left != NULL && x->left->p->job == job && x->left->number <= epoch) {
         x->left = end(x, x->left);
     }
-    epoch = epoch < x->newest ? epoch : x->newest; /* another cluster may have given the number */
+    epoch = epoch < x->newest ? epoch : x->newest; /* @epoch may be another cluster's number */
     if (x->job == job && x->floor < epoch) {
         x->floor = epoch;
     }
 }
 
-/* Epochs are numbered per job of a cluster. */
+/* Returns true if @e is epoch @number of @job. Each job of a cluster numbers its epochs. */
 static bool is_epoch(const struct hsp_ex_epoch *e, uint32_t job, uint64_t number)
 {
     return e != NULL && e->p->job == job && e->number == number;
@@ -286,7 +286,7 @@ static void refuse(struct executor *x, const struct hsp_msg *m, const char *why)
     tell(x, &fail);
 }
 
-/* The epoch of @m is one of the past. */
+/* Refuses @m, whose epoch is over. */
 static void refuse_over(struct executor *x, const struct hsp_msg *m)
 {
     char why[HSP_TEXT_MAX + 1];
@@ -297,8 +297,8 @@ static void refuse_over(struct executor *x, const struct hsp_msg *m)
     refuse(x, m, why);
 }
 
-/* Segments that are pinned give their room back when the device is trimmed, which comes behind the
- * answer. An executor that reads the answer and lacks room waits for that. */
+/* Empties the pool. Pinned segments free their room when the device is trimmed, after the answer to
+ * the agent. Another executor that lacks room waits for the trim. */
 static void empty_pool(struct executor *x)
 {
     hsp_pool_empty(&x->env);
@@ -312,14 +312,14 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
     const struct hsp_m_prepare *p = &m->u.prepare;
     struct hsp_err err = {0};
     if (x->job != p->job || !hsp_digest_equal(x->cluster, p->cluster)) {
-        close_up_to(x, x->job, UINT64_MAX, end_epoch); /* one job at a time: the other's are over */
+        close_up_to(x, x->job, UINT64_MAX, end_epoch); /* one job at a time */
         empty_pool(x);
         x->job = p->job;
         x->cluster = p->cluster;
         x->newest = x->floor = 0;
     }
     if (is_epoch(x->running, p->job, m->epoch)) {
-        return; /* begun already: STARTED says so */
+        return; /* begun already, as STARTED reports */
     }
     if (m->epoch <= x->floor || (x->running != NULL && x->running->number > m->epoch)) {
         refuse_over(x, m);
@@ -330,7 +330,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
         if (phase == HSP_EPOCH_READY) {
             hsp_epoch_tell_ready(x->next);
         }
-        return; /* else its answer comes; one that has failed is tried again: the answer was lost */
+        return; /* else the answer comes; a failed epoch's answer was lost: try again */
     }
     close_next(x);
     x->newest = m->epoch > x->newest ? m->epoch : x->newest;
@@ -393,8 +393,8 @@ static void discard(struct executor *x, uint32_t job, uint64_t keep_plan)
     }
 }
 
-/* Without an epoch the device may work for another job next, or for none for long. A SEAL keeps the
- * data: mostly the same job goes on. */
+/* Drops data and segments when no epoch is left: the device may work for another job next, or stay
+ * idle for long. A SEAL keeps the data, for mostly the same job goes on. */
 static void tidy_idle(struct executor *x)
 {
     if (x->running == NULL && x->next == NULL && x->left == NULL) {
@@ -415,7 +415,7 @@ static void on_stop(struct executor *x, const struct hsp_msg *m)
     tell(x, &answer);
 }
 
-/* @e runs in a layout of the job that goes: what it writes would stay behind. Or as a source. */
+/* Returns true if RELEASE ends @e: @e is a source, or its layout is deleted. */
 static bool goes_with(const struct hsp_ex_epoch *e, const struct hsp_m_release *r)
 {
     return e != NULL && e->p->job == r->job &&
@@ -453,7 +453,7 @@ static void on_checkpoint(struct executor *x, const struct hsp_msg *m)
     }
 }
 
-/* Of an epoch that is over nothing can be recorded; hspmdd sees that it is. */
+/* Begins a trace. An epoch that is over is not traced; hspmdd sees that the epoch is over. */
 static void on_trace(struct executor *x, const struct hsp_msg *m)
 {
     const struct hsp_m_trace *t = &m->u.trace;
@@ -462,7 +462,7 @@ static void on_trace(struct executor *x, const struct hsp_msg *m)
     }
 }
 
-/* Of the epoch that runs, else of the one that is prepared. */
+/* Answers WHERE for the running epoch, else for the prepared one. */
 static void on_where(struct executor *x, const struct hsp_msg *m)
 {
     struct hsp_ex_epoch *e = x->running != NULL ? x->running : x->next;
@@ -497,7 +497,7 @@ static void handle(struct executor *x, const struct hsp_msg *m)
 
 /* ---- the loop ---- */
 
-/* Handles all that has arrived. HSP_OK, or why the executor ends. */
+/* Handles all messages that have arrived. Another status than HSP_OK ends the executor. */
 static enum hsp_status receive(struct executor *x, struct hsp_err *err)
 {
     for (;;) {
@@ -523,8 +523,8 @@ static int serve(struct executor *x)
                           {.fd = x->env.wake_fd, .events = POLLIN}};
     struct hsp_err err = {0};
     for (;;) {
-        /* A driver that hangs is silent, and the agent ends it. Host memory may take minutes to be
-         * given back, where there is much of it, and keeps nobody from training. */
+        /* While the driver hangs the executor sends no heartbeats, and the agent kills it. Freeing
+         * much host memory may take minutes, and keeps no epoch from training. */
         bool silent = hsp_reaper_hangs(&x->device_reaper);
         int n = poll(p, 2, silent ? -1 : hsp_heartbeat_wait_ms(&x->beats));
         uint64_t count;
@@ -533,14 +533,14 @@ static int serve(struct executor *x)
             return 1;
         }
         if (n > 0 && p[1].revents != 0 && read(x->env.wake_fd, &count, sizeof count) < 0) {
-            count = 0; /* somebody else's wake-up: housekeeping runs anyway */
+            count = 0; /* the counter was read: housekeeping runs anyway */
         }
         housekeeping(x);
         if (n > 0 && p[0].revents != 0) {
             enum hsp_status st = receive(x, &err);
             if (st == HSP_ECLOSED) {
-                /* The agent is gone: to the peers this must look like the loss it is, not like an
-                 * abort that any of them might have begun; so no tidy hang-up. */
+                /* The agent is gone. The process exits without closing its meshes, so that the
+                 * peers see a loss and not an abort, which any of them might have begun. */
                 hsp_nccllog_tell(x->env.nccl_log, x->env.log);
                 hsp_pool_tidy(&x->env);
                 _exit(0);
@@ -565,7 +565,7 @@ static enum hsp_status open_device(const struct hsp_executor_opts *o, struct hsp
                              : hsp_backend_cpu_open((int)o->threads, ret, err);
 }
 
-/* 0: not known. */
+/* Returns the hash of the GPU's identity; 0: not known. */
 static uint64_t gpu_of(const struct hsp_executor_opts *o)
 {
     bool told = o->gpu != 0 || o->open != NULL || o->gpu_index < 0;
@@ -620,7 +620,7 @@ static void close_all(struct executor *x)
     x->running = hsp_epoch_close(x->running);
     x->left = hsp_epoch_close(x->left);
     hsp_pool_empty(&x->env);
-    hsp_reaper_close(&x->device_reaper); /* it gives to the other one */
+    hsp_reaper_close(&x->device_reaper); /* gives to the second reaper */
     hsp_reaper_close(&x->reaper);
     hsp_disk_threads_close(&x->env.disks);
     x->env.data = hsp_data_cache_free(x->env.data);

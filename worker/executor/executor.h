@@ -1,7 +1,7 @@
 /* Runs the executor, the process that owns one device and runs its programs.
  *
- * Role:    `hspmd-worker --executor FD ...`, started and supervised by the agent; never outlives
- *          it.
+ * Role:    `hspmd-worker --executor FD ...`, started and supervised by the agent. An executor never
+ *          outlives its agent.
  * Threads: the control thread (this file) reads the agent's messages and opens and closes epochs;
  *          each epoch has threads of its own (epoch.h).
  */
@@ -14,39 +14,39 @@
 #include "worker/comm/mesh/mesh.h"
 #include "worker/executor/nccl_log.h"
 
-/* Its exit status when the device has failed or cannot be used: nothing helps but a new process, or
- * an administrator. */
+/* Exit status of an executor whose device has failed or cannot be used: only a new process or an
+ * administrator can help. */
 #define HSP_EXIT_DEVICE 4
 
 struct hsp_executor_opts {
     int fd; /* socketpair to the agent */
     uint32_t device;
-    int gpu_index; /* which GPU, as CUDA counts them; -1: a CPU */
+    int gpu_index; /* index of the GPU in CUDA's order; -1: a CPU */
     const char *node, *state_dir;
-    const char *listen, *advertise;    /* data plane; advertise NULL: as listen */
-    enum hsp_mesh_transport transport; /* to devices of this host */
-    double speed;                      /* of a core; 1: not paced */
-    uint64_t mem_bytes;                /* offered to jobs; of a GPU also the most it takes */
-    uint32_t threads;                  /* of a CPU */
+    const char *listen, *advertise;    /* of the data plane; advertise NULL: same as listen */
+    enum hsp_mesh_transport transport; /* transport to devices of this host */
+    double speed;                      /* part of a core; 1: not paced */
+    uint64_t mem_bytes;                /* memory offered to jobs; at a GPU also its limit */
+    uint32_t threads;                  /* threads of a CPU device */
     uint32_t heartbeat_ms;
     const char *audit_dir;        /* NULL: no audit */
-    const char *kill_dir;         /* orders of tests (kill_point.h); NULL: none */
-    const char *bare_file;        /* of tests (unprotected.h); NULL: none */
-    uint64_t gpu;                 /* hash of its identity (hsp_device_identity); 0: no GPU */
+    const char *kill_dir;         /* folder for orders of tests (kill_point.h); NULL: none */
+    const char *bare_file;        /* file of tests (unprotected.h); NULL: none */
+    uint64_t gpu;                 /* hash of the GPU's identity (hsp_device_identity); 0: no GPU */
     bool nccl_unknown;            /* NCCL may have settings that are not in the environment */
-    const char *nccl;             /* the library, for tests; NULL: libnccl.so.2 */
-    struct hsp_nccllog *nccl_log; /* closed at the end; NULL: NCCL writes nothing, or elsewhere */
+    const char *nccl;             /* library of NCCL, for tests; NULL: libnccl.so.2 */
+    struct hsp_nccllog *nccl_log; /* closed at the end; NULL: NCCL has no log, or its own file */
     struct hsp_logger *log;
     /* For tests: opens the device. NULL: the CPU, or GPU gpu_index by its library. */
     enum hsp_status (*open)(const struct hsp_executor_opts *o, struct hsp_backend **ret,
                             struct hsp_err *err);
 };
 
-/* Serves until the agent closes the channel. Returns the exit status of the process: 0, 1 when it
- * could not start or an agent's message was malformed, HSP_EXIT_DEVICE when the device could not be
- * opened.
- * When the device fails later, the process ends with that status at once: sealed state lies in the
- * segments, and its peers see a loss. */
+/* Serves until the agent closes the channel. Returns the exit status of the process: 0; 1 if the
+ * executor could not start or an agent's message was malformed; HSP_EXIT_DEVICE if the device could
+ * not be opened.
+ * If the device fails later, the process ends at once with HSP_EXIT_DEVICE: sealed state is in the
+ * segments, and the peers see a loss. */
 int hsp_executor_main(const struct hsp_executor_opts *o);
 
 #endif

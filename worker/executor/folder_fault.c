@@ -7,7 +7,7 @@
 
 #include "proto/base/size.h"
 
-#define FULL 16u /* room for a smaller part of the state helps no plan */
+#define FULL 16u /* room for less than state / FULL helps no plan */
 
 static const struct {
     int sys;

@@ -12,10 +12,10 @@ void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
     (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
 }
 
-/* A member that comes later to a job with a shared folder makes none: where that is missing it is
- * not mounted, and a mark below the mount would say, whenever that is missing again, that the job
- * has no checkpoints. The same holds for the one that has made it. A node that joins a job with
- * folders of the nodes has no mark yet. */
+/* A member that joins a job with a shared folder makes no folder: if the folder is missing, the
+ * path is not mounted. A mark below the mount point would say, each time the mount is missing, that
+ * the job has no checkpoints. So the member that has made the folder does not make it again either.
+ * Where each node has its own folder, a joining node has no mark yet. */
 bool hsp_epoch_marks_folder(const struct hsp_ex_epoch *e)
 {
     bool begins = e->p->mode == HSP_MODE_FRESH && e->p->rank == 0 && !atomic_load(&e->marked);
@@ -55,7 +55,8 @@ static enum hsp_status mark(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* Who has forgotten a mount learns it here, not at the first checkpoint. */
+/* Reports a failed mark when the job begins, so that a missing mount is known before the first
+ * checkpoint. */
 static void tell_begin(struct hsp_ex_epoch *e, struct hsp_err *why)
 {
     if (e->p->mode != HSP_MODE_FRESH || e->p->rank != 0) {
@@ -84,7 +85,7 @@ void hsp_epoch_mark_folder(struct hsp_ex_epoch *e)
                   "checkpoints wait until there is an answer; is its file server up?"
                 : "checkpoint.path of job %u is of no use here: %s",
             e->p->job, err.msg);
-    if (st != HSP_ETIMEDOUT) { /* it may still be made: the first checkpoint tells */
+    if (st != HSP_ETIMEDOUT) { /* may still succeed: the first checkpoint shows it */
         tell_begin(e, &err);
     }
 }

@@ -1,13 +1,13 @@
-/* Tells the agent that the control thread lives, also while that waits for work which takes long.
+/* Sends heartbeats to the agent, also while the control thread waits for work that takes long.
  *
- * Example:   DROP comes while the next epoch opens a file on a server that is slow. Its threads are
- *            joined, and the control thread waits for that. The agent kills an executor that is
- *            silent for 3 s, and with it the training. So another thread joins them, and the
- *            control thread waits for that one and beats. It does nothing else meanwhile, so all
- *            comes in its order.
+ * Example:   DROP comes while the next epoch opens a file on a slow server. The threads of that
+ *            epoch have to be joined, and the join may take long. The agent kills an executor that
+ *            is silent for 3 s, and the training with it. So a helper thread joins the threads,
+ *            while the control thread waits for the helper thread and sends heartbeats. The control
+ *            thread handles no message meanwhile, so messages keep their order.
  * Purity:    shell (a thread, the channel).
  * Threads:   the control thread.
- * Bounds:    HSP_HEARTBEAT_LONG_MS: behind that the control thread waits in silence.
+ * Bounds:    HSP_HEARTBEAT_LONG_MS: after that time the control thread waits in silence.
  */
 #ifndef HSP_HEARTBEAT_H
 #define HSP_HEARTBEAT_H
@@ -16,28 +16,30 @@
 #include "proto/host/log.h"
 #include "worker/executor/agent_channel.h"
 
-/* What takes longer hangs: the end of the process helps. */
+/* Work that takes longer hangs: only the end of the process helps. */
 #define HSP_HEARTBEAT_LONG_MS 60000u
 
 struct hsp_heartbeat {
     struct hsp_chan *chan; /* borrowed */
     struct hsp_logger *log;
     uint32_t every_ms, long_ms;
-    int64_t due_ms; /* the next one */
-    uint64_t n;     /* so far */
+    int64_t due_ms; /* time of the next heartbeat */
+    uint64_t n;     /* heartbeats so far */
     int done_fd;    /* eventfd: the work is done */
 };
 
-/* Beats each @every_ms, for the first time at once. HSP_EIO: no descriptor; close all the same. */
+/* Opens heartbeats each @every_ms, the first one at once. HSP_EIO: no descriptor; close @h all the
+ * same. */
 enum hsp_status hsp_heartbeat_open(struct hsp_heartbeat *h, struct hsp_chan *chan,
                                    uint32_t every_ms, struct hsp_logger *log, struct hsp_err *err);
 void hsp_heartbeat_close(struct hsp_heartbeat *h);
-/* How long the control thread may wait before the next one. */
+/* Returns the time for which the control thread may wait before the next heartbeat. */
 int hsp_heartbeat_wait_ms(const struct hsp_heartbeat *h);
-void hsp_heartbeat_beat(struct hsp_heartbeat *h); /* where one is due */
-/* From now on each @every_ms; the next one is due at once. */
+/* Sends a heartbeat if it is due. */
+void hsp_heartbeat_beat(struct hsp_heartbeat *h);
+/* Sets the period to @every_ms; the next heartbeat is due at once. */
 void hsp_heartbeat_pace(struct hsp_heartbeat *h, uint32_t every_ms);
-/* Has a thread call work(on), and returns when that has returned. */
+/* Has a thread call work(on), sends heartbeats meanwhile, and returns when work has returned. */
 void hsp_heartbeat_during(struct hsp_heartbeat *h, void (*work)(void *on), void *on);
 
 #endif

@@ -1,16 +1,16 @@
 /* Ends this process at a named point of an epoch, for tests of recoveries.
  *
- * Role:    called at each point at which a death has consequences of its own. Without the option
- *          --kill-points DIR, which no help names, nothing happens.
+ * Role:    called at each point at which a death has consequences of its own. Does nothing without
+ *          the option --kill-points DIR, which no help text names.
  * Purity:  shell (files, signals).
  * Threads: any thread of an epoch.
  * Format:  an order is the file DIR/RANK with one line "POINT FROM WHO MS", for example
- *          "seal.in 40 executor 0". The rank is that in the epoch, a replica holder's too. FROM:
- *          least step of votes and updates, least version of all else. WHO: executor, or agent,
- *          which is killed first. MS: for so long, 10000 at most, the thread stays at the point
- *          before it kills; the other threads go on. Whoever takes an order deletes it and writes
- *          DIR/RANK.hit: "POINT STEP EPOCH NODE". A file that is no order is left alone,
- *          and an epoch that is over takes none.
+ *          "seal.in 40 executor 0". RANK is the rank in the epoch, also of a replica holder. FROM:
+ *          the least step for points of votes and updates, the least version for other points.
+ *          `WHO`: executor, or agent, which is killed first. MS: the time, 10000 at most, for which
+ *          the thread stays at the point before it kills; the other threads go on. The thread that
+ *          takes an order deletes the order and writes DIR/RANK.hit: "POINT STEP EPOCH NODE". A
+ *          file that is no order is left alone, and an epoch that is over takes no order.
  */
 #ifndef HSP_KILL_POINT_H
 #define HSP_KILL_POINT_H
@@ -46,11 +46,11 @@ enum hsp_kill_place {
 #undef X
 };
 
-/* Ends this process if it is ordered to, at @point of @step. */
+/* Ends this process if an order names @point and @step. */
 void hsp_kill_point(struct hsp_ex_epoch *e, enum hsp_kill_place point, uint64_t step);
-/* The points before and in a vote; @mine is what would be sent. By its thread. */
+/* The points before and in a vote, called by the voting thread. @mine: the record to be sent. */
 void hsp_kill_vote(struct hsp_ex_epoch *e, const struct hsp_vote_record *mine);
-/* The point in an update, behind instruction @instr of the program that runs. */
+/* The point in an update, after instruction @instr of the running program. */
 void hsp_kill_instr(struct hsp_ex_epoch *e, uint32_t instr);
 
 #endif

@@ -15,10 +15,10 @@
 struct hsp_nccllog {
     pthread_mutex_t lock; /* of the fields below */
     int fd;
-    off_t at;           /* read so far */
-    uint32_t n, untold; /* lines of this call of tell */
+    off_t at;           /* bytes read so far */
+    uint32_t n, untold; /* lines logged, and not logged, by this call of tell */
     uint32_t next;
-    uint64_t told[HSP_NCCLLOG_LINES]; /* hashes of the last ones, in a ring */
+    uint64_t told[HSP_NCCLLOG_LINES]; /* hashes of the last lines, in a ring */
 };
 
 struct hsp_nccllog *hsp_nccllog_open(void)
@@ -96,7 +96,7 @@ void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_logger *log)
     char *chunk = l != NULL ? malloc(CHUNK + 1) : NULL;
     ssize_t n = 0;
     if (chunk == NULL) {
-        return; /* the next one may have memory */
+        return; /* the next call may have memory */
     }
     (void)pthread_mutex_lock(&l->lock);
     l->n = l->untold = 0;
@@ -116,7 +116,7 @@ void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_logger *log)
     if (l->untold > 0) {
         hsp_log(log, HSP_LOG_WARN, "nccl", "%u more lines are not told", l->untold);
     }
-    if (l->at > 0) { /* NCCL writes on behind it; where it cannot be, it stays */
+    if (l->at > 0) { /* NCCL appends after it; on failure the text stays */
         (void)fallocate(l->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, l->at);
     }
     (void)pthread_mutex_unlock(&l->lock);

@@ -1,17 +1,19 @@
-/* Puts the choices of NCCL into the executor's log: the interface of its bootstrap, its network,
+/* Copies the choices of NCCL into the executor's log: the interface of its bootstrap, its network,
  * its warnings.
  *
- * Role:    opened before the executor has threads; told by epoch_nccl.c at each PREPARE, in which
- *          NCCL chooses, and at the end of each epoch, for its warnings; closed by the executor.
+ * Role:    opened before the executor has threads. epoch_nccl.c calls hsp_nccllog_tell at each
+ *          PREPARE, in which NCCL chooses, and at the end of each epoch, for warnings. Closed by
+ *          the executor.
  * Purity:  shell (environment, a file in memory); hsp_nccllog_line is pure.
  * Threads: tell by any.
- * Bounds:  HSP_NCCLLOG_LINES lines a call of tell, and how many more there were; a line that is
- *          among the last HSP_NCCLLOG_LINES is not repeated. Lines of NCCL are thrown away when
- *          they were read.
+ * Bounds:  HSP_NCCLLOG_LINES lines for each call of tell, and the number of further lines. A line
+ *          that is among the last HSP_NCCLLOG_LINES is not repeated. Lines of NCCL are deleted
+ *          after they were read.
  *
- * NCCL has no call for it. It writes lines to NCCL_DEBUG_FILE, here a file in memory: nobody reads
- * while it writes, so a pipe could hold it up. "Using network" comes with INIT only. Where an
- * administrator has set NCCL_DEBUG or a variable of it, nothing is touched. */
+ * NCCL has no call that returns its choices. NCCL writes lines to NCCL_DEBUG_FILE, here a file in
+ * memory: no thread reads while NCCL writes, so a pipe could block NCCL. "Using network" is only
+ * written with INIT. Where an administrator has set NCCL_DEBUG, NCCL_DEBUG_SUBSYS or
+ * NCCL_DEBUG_FILE, this file changes nothing. */
 #ifndef HSP_NCCL_LOG_H
 #define HSP_NCCL_LOG_H
 #include "proto/host/log.h"
@@ -20,15 +22,16 @@
 
 struct hsp_nccllog;
 
-/* Sets NCCL_DEBUG, _SUBSYS and _FILE of this process. NULL: one of them is set already, or there is
- * no such file. */
+/* Sets NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE of this process. Returns NULL if one of
+ * these variables is set already, or if the file cannot be made. */
 struct hsp_nccllog *hsp_nccllog_open(void);
-/* Logs new lines. NULL is fine. */
+/* Logs new lines. @l may be NULL. */
 void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_logger *log);
-struct hsp_nccllog *hsp_nccllog_close(struct hsp_nccllog *l); /* NULL is fine; returns NULL */
+/* Closes @l, which may be NULL. Returns NULL. */
+struct hsp_nccllog *hsp_nccllog_close(struct hsp_nccllog *l);
 
-/* The part of a line that people want: "Bootstrap: Using eth0:10.0.0.1<0>"; NULL: none. *ret_warns:
- * it is a warning. */
+/* Returns the part of @line for the log, such as "Bootstrap: Using eth0:10.0.0.1<0>", or NULL if
+ * the line is not logged. *ret_warns: the line is a warning. */
 const char *hsp_nccllog_line(const char *line, bool *ret_warns);
 
 #endif

@@ -1,9 +1,9 @@
-/* The happy path: the first gift wakes the thread, which takes one after the other and waits for
- * the next.
+/* The happy path: the first gift wakes the thread, which takes one gift after the other and waits
+ * for the next gift.
  *
- * Possible failure modes: a call that never returns (hsp_reaper_hangs says so; where it is the
- * device's memory, the agent ends the process); no descriptor of the folder (who lacks room there
- * does not wait). */
+ * Possible failure modes: a call never returns (hsp_reaper_hangs returns true; for device memory
+ * the agent ends the process); no descriptor of the folder (executors that lack room do not
+ * wait). */
 #include "worker/executor/reaper.h"
 
 #include <unistd.h>

@@ -15,37 +15,37 @@
 #include "worker/state/region.h"
 #include "worker/state/segment_verify.h"
 
-#define CHANNEL_TWINS   0x7ffffff3u /* of the data mesh: hashes between two neighbours */
+#define CHANNEL_TWINS   0x7ffffff3u /* of the data mesh, for hashes between two neighbours */
 #define CHANNEL_VERDICT 0x7ffffff4u
 #define NONE            UINT32_MAX
 #define MAX_REPLICAS    ((size_t)4 * HSP_PKG_ROWS)
 
 /* A part and kind with a replica on another rank. */
 struct replica {
-    uint32_t row; /* of the home */
-    bool whole;   /* it is all of that row */
+    uint32_t row; /* row of the home */
+    bool whole;   /* the part is all of that row */
     struct hsp_box box;
-    uint64_t hash[2]; /* by segment */
+    uint64_t hash[2]; /* one for each segment */
 };
 
-/* Rows of which only parts are replicas, cut into these and the rest. */
+/* A piece of a row of which only parts are replicas: a replica, or the rest between replicas. */
 struct piece {
-    uint32_t row, replica; /* NONE: nobody else has it */
+    uint32_t row, replica; /* replica NONE: no other rank has the piece */
     struct hsp_box box;
 };
 
 struct hsp_replica_check {
     size_t n, cap, n_pieces, cap_pieces;
-    struct replica *replica;    /* those of one box, a kind each, follow each other */
-    struct piece *piece;        /* by row */
-    uint32_t *of_link;          /* [replicas.n] the first replica of it */
-    bool *cut;                  /* [rows of the home] */
-    uint64_t *hash;             /* [rows of the home], to seal with */
-    struct hsp_hash_call *call; /* [rows of the home], for a backend */
-    uint64_t version[2];        /* to which the hashes of the replicas belong */
+    struct replica *replica;    /* the replicas of one box, one for each kind, are adjacent */
+    struct piece *piece;        /* in the order of rows */
+    uint32_t *of_link;          /* [replicas.n] the first replica of the link */
+    bool *cut;                  /* [rows of the home] the row is cut */
+    uint64_t *hash;             /* [rows of the home] hashes for the seal */
+    struct hsp_hash_call *call; /* [rows of the home] calls of a backend */
+    uint64_t version[2];        /* versions of the hashes of the replicas */
 };
 
-/* ---- which they are ---- */
+/* ---- the replicas ---- */
 
 struct place {
     uint32_t tensor, row;
@@ -63,7 +63,7 @@ static int by_place(const void *a, const void *b)
                               : x->row > y->row;
 }
 
-/* The rows of the home, to search in. */
+/* Lists the rows of the home for searches. */
 static struct place *list_places(const struct hsp_state_segment *home)
 {
     uint32_t n = hsp_segment_n(home);
@@ -78,7 +78,7 @@ static struct place *list_places(const struct hsp_state_segment *home)
     return p;
 }
 
-/* The row that has all of @box; NONE. */
+/* Finds the row that has all of @box, or NONE. */
 static uint32_t find_row(const struct hsp_state_segment *home, const struct place *p,
                          uint32_t tensor, uint8_t kind, const struct hsp_box *box)
 {
@@ -105,8 +105,8 @@ static bool same_part(const struct hsp_pkg_row *a, const struct hsp_pkg_row *b)
     return a->param == b->param && hsp_box_equal(&a->box, &b->box);
 }
 
-/* The replicas of link @i, one for each kind, which it shares with the link before if that is of
- * the same part. */
+/* Adds the replicas of link @i, one for each kind. The link shares the replicas of the link before
+ * if both have the same part. */
 static enum hsp_status add_replicas(struct hsp_ex_epoch *e, struct hsp_replica_check *t,
                                     const struct place *places, uint32_t i, struct hsp_err *err)
 {
@@ -143,7 +143,7 @@ static enum hsp_status add_piece(struct hsp_replica_check *t, uint32_t row, uint
     return HSP_OK;
 }
 
-/* Cuts a row along its twins. */
+/* Cuts a row along its replicas. */
 static enum hsp_status cut_row(struct hsp_ex_epoch *e, struct hsp_replica_check *t, uint32_t row,
                                const uint32_t *first, const uint32_t *next, struct hsp_err *err)
 {
@@ -236,8 +236,8 @@ static uint64_t hash_part(const struct hsp_state_segment *s, uint32_t row,
     return hsp_box_hash(&id, box, &r->box, (const uint8_t *)hsp_segment_area(s) + r->offset);
 }
 
-/* Hashes the rows that are not cut; the hash of a cut row becomes 0. A CPU has idle threads for that,
- * and a GPU has none for memory of the host. */
+/* Hashes the rows that are not cut; the hash of a cut row becomes 0. A CPU backend has idle threads
+ * for hashing, a GPU has none for host memory. */
 static void hash_rows(struct hsp_ex_epoch *e, const struct hsp_state_segment *s)
 {
     struct hsp_replica_check *t = e->replica_check;
@@ -248,7 +248,7 @@ static void hash_rows(struct hsp_ex_epoch *e, const struct hsp_state_segment *s)
         const struct hsp_box_id id = {r->tensor, r->kind, r->dtype, r->full};
         const uint8_t *data = (const uint8_t *)hsp_segment_area(s) + r->offset;
         hsp_box_hash_call(&id, &r->box, data, &t->call[i]);
-        if (t->cut[i]) { /* nothing of it */
+        if (t->cut[i]) { /* no call for a cut row */
             t->call[i].rank = 1;
             t->call[i].ext[0] = 0;
         }
@@ -260,7 +260,7 @@ static void hash_rows(struct hsp_ex_epoch *e, const struct hsp_state_segment *s)
     }
 }
 
-/* The first row that is not what the update has written; NONE. */
+/* Finds the first row that differs from the row as the update wrote it, or NONE. */
 static uint32_t first_changed(const struct hsp_replica_check *t, const uint64_t *wrote, uint32_t n)
 {
     for (uint32_t i = 0; wrote != NULL && i < n; i++) {
@@ -300,14 +300,14 @@ enum hsp_status hsp_replica_check_seal(struct hsp_ex_epoch *e, uint64_t version,
     return HSP_OK;
 }
 
-/* Makes the hashes of a sealed version that came from another rank. Returns its slot. */
+/* Makes the hashes of the sealed @version, whose state came from another rank. Returns its slot. */
 static uint32_t make_hashes(struct hsp_ex_epoch *e, uint64_t version)
 {
     struct hsp_replica_check *t = e->replica_check;
     uint32_t slot = hsp_slot_of(&e->slots, e->seg, version);
     const struct hsp_state_segment *s = e->seg[slot];
     if (t->version[slot] == version) {
-        return slot; /* two threads may ask */
+        return slot; /* made before, maybe by another thread */
     }
     for (size_t i = 0; i < t->n; i++) {
         struct replica *x = &t->replica[i];
@@ -317,7 +317,8 @@ static uint32_t make_hashes(struct hsp_ex_epoch *e, uint64_t version)
     return slot;
 }
 
-/* Of a link and kind, the same at both ends; odd, so that no difference is multiplied away. */
+/* Returns the weight of a link and kind, the same at both ends. The weight is odd, so the product
+ * with a difference of hashes is not 0. */
 static uint64_t weight(const struct hsp_pkg_row *r, uint8_t kind)
 {
     uint64_t w = hsp_mix64((uint64_t)r->from << 32 | r->to);
@@ -343,13 +344,13 @@ uint64_t hsp_replica_check_sum(struct hsp_ex_epoch *e, uint64_t version)
     return sum;
 }
 
-/* ---- they differ ---- */
+/* ---- replicas that differ ---- */
 
-/* What is here of a version that was sealed. */
+/* The state of a sealed version on this rank. */
 struct seen {
-    bool sealed;  /* still; else damage was found in it meanwhile */
-    uint32_t row; /* the first that differs from its seal; NONE */
-    bool in_use;  /* in the memory that is computed with, and the segment is as it was sealed */
+    bool sealed;  /* still sealed; else damage was found in it meanwhile */
+    uint32_t row; /* the first row that differs from its seal, or NONE */
+    bool in_use;  /* the row differs in device memory; the segment fits the seal */
 };
 
 static bool is_sound(const struct seen *s)
@@ -360,12 +361,12 @@ static bool is_sound(const struct seen *s)
 struct settling {
     struct hsp_ex_epoch *e;
     uint64_t version;
-    uint32_t slot;           /* of it */
-    bool follows;            /* the version before was sealed, too */
-    struct seen now, before; /* this version and the one before */
-    bool intact;             /* what the hashes of this rank are made of is as it was sealed */
-    bool placed;             /* some rank is wrong, or may be */
-    struct hsp_replica_view *seen; /* [links * kinds] at the other end */
+    uint32_t slot;                 /* slot of the version */
+    bool follows;                  /* the version before was sealed, too */
+    struct seen now, before;       /* this version and the version before */
+    bool intact;                   /* the state that was hashed fits its seal */
+    bool placed;                   /* some rank is wrong, or may be */
+    struct hsp_replica_view *seen; /* [links * kinds] views of the other ends */
 };
 
 static uint64_t on_device(struct hsp_ex_epoch *e)
@@ -376,9 +377,9 @@ static uint64_t on_device(struct hsp_ex_epoch *e)
     return newest;
 }
 
-/* Compares the home of @version with its seal: the segment, then the device's memory where that has
- * this version. An older version, as its update has read it, was compared before that update's
- * result was sealed. */
+/* Compares the home of @version with its seal: first the segment, then device memory if it has this
+ * version. An older version was compared, as its update has read it, before the result of that
+ * update was sealed. */
 static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct seen *ret,
                             struct hsp_err *err)
 {
@@ -407,7 +408,7 @@ static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct see
     return st;
 }
 
-/* Lists this rank's hashes for rank @peer, in the order of the table, behind a word that says
+/* Lists this rank's hashes for rank @peer, in the order of the table, after a word that says
  * whether this rank is intact. @out NULL: counts the words. */
 static size_t words_for(const struct settling *s, uint32_t peer, uint64_t *out)
 {
@@ -470,7 +471,7 @@ static enum hsp_status exchange(struct settling *s, struct hsp_err *err)
     return st;
 }
 
-/* The first of this rank's replicas that is wrong, or may be; NONE. */
+/* Finds the first of this rank's replicas that is wrong or may be wrong, or NONE. */
 static uint32_t first_wrong(const struct settling *s)
 {
     const struct hsp_ex_epoch *e = s->e;
@@ -494,7 +495,7 @@ static uint32_t first_wrong(const struct settling *s)
     return NONE;
 }
 
-/* Tells all ranks which ones are wrong: their names in @err. */
+/* Exchanges the verdicts of all ranks, and names the wrong ranks in @err. */
 static enum hsp_status announce(struct settling *s, bool wrong, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = s->e;
@@ -551,7 +552,8 @@ static void give_up(struct hsp_ex_epoch *e, uint64_t version)
     }
 }
 
-/* Reports one damage once: that of the version before where it was seen there, else of this one. */
+/* Reports damage once: damage of the version before if it was seen there, else damage of this
+ * version. */
 static void tell_wrong(struct settling *s, uint32_t wrong)
 {
     struct hsp_ex_epoch *e = s->e;
@@ -573,7 +575,7 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     uint32_t wrong = NONE;
     s->seen = calloc((size_t)e->pkg.replicas.n * e->pkg.n_kinds + 1, sizeof *s->seen);
     s->before = (struct seen){.sealed = true, .row = NONE};
-    if (!first) { /* before the epoch can end: a rank may die before it has unsealed it */
+    if (!first) { /* first: a rank may die before it has unsealed the version */
         hsp_epoch_tell_given_up(e, s->version, "replicas differ");
     }
     enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->now, err)
@@ -581,10 +583,10 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     if (st == HSP_OK && !first && on_device(e) == s->version && s->follows) {
         st = look(e, s->version - 1, &s->before, err);
     }
-    /* The segment of the first version is no copy of the device's memory, but the other way
-     * round. */
+    /* Device memory is a copy of the segment of the first version, not the segment a copy of device
+     * memory. */
     s->intact = is_sound(&s->before) && (is_sound(&s->now) || (first && s->now.in_use));
-    if (!first) { /* in any case: SEALED must not offer it */
+    if (!first) { /* in any case, since SEALED must not offer it */
         give_up(e, s->version);
     }
     st = st == HSP_OK ? exchange(s, err) : st;
@@ -596,7 +598,7 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
         }
         st = announce(s, wrong != NONE || !s->intact, err);
     }
-    if (first && st == HSP_EDIGEST && !s->placed) { /* no rank's is better than another's */
+    if (first && st == HSP_EDIGEST && !s->placed) { /* no rank is known to be right */
         hsp_epoch_tell_given_up(e, s->version, "replicas differ");
         give_up(e, s->version);
     }

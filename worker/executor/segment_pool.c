@@ -1,5 +1,5 @@
-/* Another process may free the pages of a spare at any moment, so nothing here reads them: the note
- * has what is to be known. */
+/* Another process may free the pages of a spare at any moment, so this file never reads them:
+ * struct hsp_pooled has all facts about a spare. */
 #include "worker/executor/segment_pool.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct hsp_pooled {
     struct hsp_segment_key key;
     size_t bytes;
     bool spare;
-    char path[HSP_SEGMENT_PATH]; /* of a spare */
+    char path[HSP_SEGMENT_PATH]; /* file of a spare */
 };
 
 size_t hsp_pool_piece(const struct hsp_exec_env *env)
@@ -34,7 +34,7 @@ static void put(struct hsp_exec_env *env, struct hsp_pooled **list, struct hsp_p
 
 /* ---- out ---- */
 
-/* False: some are pinned still. */
+/* Unpins the pieces of @p. Returns false if a piece is still pinned. */
 static bool unpin(struct hsp_exec_env *env, const struct hsp_pinned_segment *p)
 {
     struct hsp_backend *b = env->backend;
@@ -72,7 +72,7 @@ bool hsp_pool_has_out(struct hsp_exec_env *env)
     return any;
 }
 
-/* The name of a spare goes with it. */
+/* Closes the segment, and deletes the name of a spare. */
 static void close_note(struct hsp_exec_env *env, struct hsp_pooled *x)
 {
     if (x->spare) {
@@ -95,7 +95,7 @@ void hsp_pool_close(struct hsp_exec_env *env, struct hsp_pinned_segment p)
         close_note(env, x);
     } else if (p.pinned == 0) {
         (void)hsp_segment_close_behind(env->state_dir, p.s);
-    } /* else it stays mapped as long as the process lives */
+    } /* else the segment stays mapped until the process ends */
 }
 
 /* ---- idle ---- */
@@ -122,7 +122,7 @@ void hsp_pool_give(struct hsp_exec_env *env, struct hsp_pinned_segment p, bool s
     }
 }
 
-/* Takes the first idle one out that @which names. NULL: there is none. */
+/* Takes out the first idle segment for which @which is true. Returns NULL if there is none. */
 static struct hsp_pooled *take_out(struct hsp_exec_env *env,
                                    bool (*which)(const struct hsp_exec_env *env,
                                                  const struct hsp_pooled *x, const void *of),

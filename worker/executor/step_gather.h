@@ -1,20 +1,20 @@
 /* Gathers the notes of all ranks (step_log.h) at rank 0, at the end of a job.
  *
  * Purity: shell (files, and messages of the data mesh).
- * Bounds: a piece of 1 MiB on its way; at rank 0 the newest note of each step, and as much
+ * Bounds: one piece of 1 MiB under way; at rank 0 the newest note of each step, and as much memory
  * again. */
 #ifndef HSP_STEP_GATHER_H
 #define HSP_STEP_GATHER_H
 #include "worker/executor/step_log.h"
 
 struct hsp_notes_faults {
-    char damage[HSP_NOTES_DAMAGE];  /* lines of which file are left out, "" none */
-    char lacking[HSP_NOTES_DAMAGE]; /* steps that no line is of: "3 of 700 steps: 17, 30 to 31" */
+    char damage[HSP_NOTES_DAMAGE];  /* file with damaged lines that are left out; "" none */
+    char lacking[HSP_NOTES_DAMAGE]; /* steps without a line: "3 of 700 steps: 17, 30 to 31" */
 };
-/* All ranks together, over the data mesh: rank 0 gets the lines of all, one per step (the newest
- * epoch's that counts, as PREPARE says what was given up), in order of steps, into @out, and what
- * is wrong with them into *ret; of damage that in the file of the first rank that has such
- * lines. */
+/* Gathers the notes of all ranks over the data mesh; called by all ranks together. Rank 0 gets in
+ * @out one line per step, in order of steps: the line of the newest epoch that counts, given the
+ * steps that PREPARE names as given up. Rank 0 gets the faults in *ret: the damage in the file of
+ * the first rank with damaged lines, and the steps without a line. */
 enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out,
                                   struct hsp_notes_faults *ret, struct hsp_err *err);
 

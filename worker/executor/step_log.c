@@ -1,6 +1,6 @@
-/* A line in a file: "SUM EPOCH STEP {json}\n"; SUM is the hash of what stands behind it, 16 hex
- * digits, seeded with the number of the job. The next two numbers are for merging. Among devices
- * lines go without sums. An earlier version of this program wrote none: its lines are kept. */
+/* A line in a file: "SUM EPOCH STEP {json}\n". SUM is the hash of the rest of the line, 16 hex
+ * digits, seeded with the number of the job. EPOCH and STEP are for merging. Lines travel between
+ * devices without sums. An earlier version of this program wrote no sums: its lines are kept. */
 #include "worker/executor/step_log.h"
 
 #include <errno.h>
@@ -17,14 +17,14 @@
 #include "proto/base/str.h"
 #include "worker/state/segment_name.h"
 
-#define SUM_CHARS      17u /* and a blank */
+#define SUM_CHARS      17u /* with a blank */
 #define LINE_MAX_CHARS (512u + SUM_CHARS)
 
 struct figure {
     char text[40];
 };
 
-/* JSON has no numbers but finite ones: others are texts. */
+/* Formats @v. JSON only has finite numbers: other values are strings. */
 static struct figure figure(double v)
 {
     struct figure f;
@@ -43,15 +43,15 @@ static struct sum sum_of(uint32_t job, const char *text, size_t n)
     return s;
 }
 
-/* What is noted of a step. */
+/* The noted values of a step. */
 struct step_figures {
     uint64_t step;
     double loss, tokens, norm, lr, val, seconds;
     bool has_val;
-    uint32_t sequence; /* 0: of no pool */
+    uint32_t sequence; /* 0: no pool */
 };
 
-/* The line of a step in the file; its length. */
+/* Writes the line of a step as in the file. Returns its length. */
 static size_t make_line(const struct hsp_ex_epoch *e, const struct step_figures *f,
                         char ret[LINE_MAX_CHARS])
 {
@@ -74,14 +74,15 @@ static size_t make_line(const struct hsp_ex_epoch *e, const struct step_figures 
     return SUM_CHARS + (size_t)n;
 }
 
-/* What a process that was killed has left of its last line; the end of one is its bracket. */
+/* Returns true if @line is the front of a line, as a killed process leaves it: without the
+ * bracket. */
 static bool is_torn(const char *line, size_t n)
 {
     return memchr(line, '}', n) == NULL;
 }
 
-/* Nothing is joined to the last line: where that is torn it goes, where its end is damaged it is
- * ended. False: not so. */
+/* Prepares the file for appending: removes a torn last line, and ends a last line whose end is
+ * damaged. Returns false on failure. */
 static bool end_last_line(int fd)
 {
     char tail[LINE_MAX_CHARS];
@@ -94,8 +95,8 @@ static bool end_last_line(int fd)
         return false;
     }
     const char *nl = memrchr(tail, '\n', n);
-    size_t last = nl != NULL ? (size_t)(nl + 1 - tail) : 0; /* where it begins */
-    bool whole = nl != NULL || n == (size_t)size;           /* all of it is here */
+    size_t last = nl != NULL ? (size_t)(nl + 1 - tail) : 0; /* begin of the last line in `tail` */
+    bool whole = nl != NULL || n == (size_t)size;           /* `tail` has all of the last line */
     return last == n ||
            (whole && is_torn(tail + last, n - last) ? ftruncate(fd, size - (off_t)(n - last)) == 0
                                                     : write(fd, "\n", 1) == 1);
@@ -151,8 +152,9 @@ enum hsp_status hsp_metrics_note_said(const struct hsp_ex_epoch *e, const struct
     return hsp_notes_append(e, line, make_line(e, &f, line), err);
 }
 
-/* A whole line as an earlier version wrote it, without a sum. It says its epoch and its step twice,
- * so no damage of one character makes one of a line that has a sum. */
+/* Returns true if @line is a whole line without a sum, as an earlier version wrote it. Such a line
+ * has its epoch and its step twice, so damage of one character cannot turn a line with a sum into
+ * such a line. */
 static bool is_unproven(const char *line, size_t n)
 {
     char text[LINE_MAX_CHARS], head[96], tail[48];
@@ -213,7 +215,7 @@ size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_da
         if (l.as == HSP_NOTE_PROVEN || l.as == HSP_NOTE_UNPROVEN) {
             memmove(to, l.body, l.len);
             to += l.len;
-            *to++ = '\n'; /* there is room: the sum is gone, or it is there */
+            *to++ = '\n'; /* there is room, by the removed sum or the old newline */
         }
         ret->unproven += l.as == HSP_NOTE_UNPROVEN;
         if (l.as == HSP_NOTE_DAMAGED) {
@@ -223,7 +225,7 @@ size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_da
     return (size_t)(to - text);
 }
 
-/* A figure as make_line writes it; NAN: it is not there. */
+/* Reads a figure as make_line writes it. Returns NAN if it is missing. */
 static double figure_of(const char *json, const char *key)
 {
     const char *at = strstr(json, key);
@@ -231,7 +233,7 @@ static double figure_of(const char *json, const char *key)
     return strtod(at + (*at == '"'), NULL);
 }
 
-/* The same where only a count can be. */
+/* Reads a figure that is a count of at most @most. */
 static uint64_t count_of(const char *json, const char *key, uint64_t most)
 {
     double v = figure_of(json, key);
@@ -274,13 +276,13 @@ static int by_step(const void *a, const void *b)
     return x->epoch < y->epoch ? -1 : x->epoch > y->epoch;
 }
 
-/* It is of the history that runs, as PREPARE @p says. */
+/* Returns true if the note is of the history of the job, by PREPARE @p. */
 static bool counts(const struct hsp_m_prepare *p, const struct note *n)
 {
     return hsp_cuts_allow_metrics(p->cuts, p->n_cuts, n->epoch, n->step);
 }
 
-/* Splits @text (changed) into notes that count; lines that are cut short are passed over. */
+/* Splits @text into notes that count, and changes @text. Lines that are cut short are ignored. */
 static size_t split(char *text, const struct hsp_m_prepare *p, struct note *notes, size_t cap)
 {
     size_t n = 0;
@@ -298,8 +300,8 @@ static size_t split(char *text, const struct hsp_m_prepare *p, struct note *note
     return n;
 }
 
-/* Of each step in @text (changed) the note of the newest epoch that counts by @p, in order of
- * steps; free(). HSP_ENOMEM: @text is as it was. */
+/* Lists for each step in @text the note of the newest epoch that counts by @p, in order of steps.
+ * Changes @text. free() the list. HSP_ENOMEM: @text is unchanged. */
 static enum hsp_status newest(char *text, const struct hsp_m_prepare *p, struct note **ret,
                               size_t *ret_n, struct hsp_err *err)
 {
@@ -323,7 +325,7 @@ static enum hsp_status newest(char *text, const struct hsp_m_prepare *p, struct 
     return HSP_OK;
 }
 
-/* "3 of 700 steps: 17, 30 to 31" of those before @steps that no note in @notes is of; "" none. */
+/* Writes the steps before @steps without a note, "3 of 700 steps: 17, 30 to 31"; "" none. */
 static void tell_gaps(const struct note *notes, size_t n, uint64_t steps, char *ret, size_t max)
 {
     char which[HSP_NOTES_DAMAGE] = "";
@@ -343,7 +345,7 @@ static void tell_gaps(const struct note *notes, size_t n, uint64_t steps, char *
         at = next + 1;
     }
     ret[0] = '\0';
-    if (lacking > 0) { /* a long list is cut on purpose */
+    if (lacking > 0) { /* a long list may be cut */
         hsp_str_printf(ret, max, "%" PRIu64 " of %" PRIu64 " steps: %s", lacking, steps, which);
     }
 }
@@ -370,7 +372,7 @@ enum hsp_status hsp_metrics_newest(char *text, const struct hsp_m_prepare *p, st
                : st;
 }
 
-/* The lines of metrics.jsonl of steps before @steps as notes; others than we write are left out. */
+/* Makes notes of the lines of metrics.jsonl before @steps; leaves out lines of other form. */
 static void put_notes(const char *text, uint64_t steps, struct hsp_buf *notes)
 {
     for (size_t len; *text != '\0'; text += len + (text[len] == '\n')) {
@@ -412,14 +414,14 @@ enum hsp_status hsp_metrics_join(const char *old, const struct hsp_m_prepare *p,
     return HSP_OK;
 }
 
-/* Leaves of the notes in @all the newest of each step that counts by @p. On an error they are
- * all there still. */
+/* Removes from @all all notes but the newest of each step that counts by @p. After an error @all is
+ * unchanged. */
 static enum hsp_status thin(struct hsp_buf *all, const struct hsp_m_prepare *p, struct hsp_err *err)
 {
     struct note *notes = NULL;
     size_t n = 0;
     struct hsp_buf kept;
-    char *text = (char *)(uintptr_t)hsp_buf_cstr(all); /* ours to change */
+    char *text = (char *)(uintptr_t)hsp_buf_cstr(all); /* @all owns the text */
     enum hsp_status st = newest(text, p, &notes, &n, err);
     hsp_buf_init(&kept, all->max);
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
@@ -435,7 +437,7 @@ static enum hsp_status thin(struct hsp_buf *all, const struct hsp_m_prepare *p, 
         *all = kept;
         return HSP_OK;
     }
-    for (size_t i = 0; i < all->len; i++) { /* where split() has cut it */
+    for (size_t i = 0; i < all->len; i++) { /* restores the newlines that split() replaced */
         all->data[i] = all->data[i] == '\0' ? '\n' : all->data[i];
     }
     hsp_buf_fini(&kept);
@@ -450,13 +452,13 @@ enum hsp_status hsp_metrics_add(struct hsp_buf *all, const struct hsp_m_prepare 
         if (st != HSP_OK) {
             return st;
         }
-        size_t want = n < limit ? 2 * (all->len + n) : limit; /* so the next time is not soon */
+        size_t want = n < limit ? 2 * (all->len + n) : limit; /* so the buffer rarely grows */
         want = want < limit ? want : limit;
         all->max = all->max > want ? all->max : want;
     }
     hsp_buf_append(all, text, n);
     enum hsp_status st = hsp_buf_status(all);
-    all->failed = all->nomem = false; /* the notes so far are kept */
+    all->failed = all->nomem = false; /* the earlier notes are kept */
     return st == HSP_OK
                ? st
                : hsp_err_set(err, st, 0, "no room for %zu bytes of notes beside %zu", n, all->len);

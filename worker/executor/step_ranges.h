@@ -1,5 +1,5 @@
-/* Lists of steps, each with the epoch that made it: what a device has notes of, and what another
- * lacks.
+/* Compares lists of steps, each step with the epoch that made it, to find the notes that another
+ * device lacks.
  *
  * Purity: pure (heap only).
  */
@@ -10,7 +10,7 @@
 
 #include "proto/base/err.h"
 
-/* Steps from..to, which @epoch made. Lists are in order of steps, each step is in one range. */
+/* Steps from..to, which @epoch made. A list is in order of steps, and each step is in one range. */
 struct hsp_step_range {
     uint64_t epoch, from, to;
 };
@@ -18,15 +18,15 @@ struct hsp_step_ranges {
     struct hsp_step_range *r; /* owned */
     size_t n, cap;
 };
-/* Puts steps to the end of @a, behind all that are there. HSP_ENOMEM, HSP_ELIMIT. */
+/* Appends steps to @a; they come after all steps of @a. HSP_ENOMEM, HSP_ELIMIT. */
 enum hsp_status hsp_ranges_push(struct hsp_step_ranges *a, uint64_t epoch, uint64_t from,
                                 uint64_t to, struct hsp_err *err);
-/* Puts to *ret (empty) what @theirs has and @have has not, or has of an earlier epoch. HSP_ENOMEM,
- * HSP_ELIMIT: with a part of it. */
+/* Fills *ret, empty before, with the steps of @theirs that @have lacks or has of an earlier epoch.
+ * HSP_ENOMEM, HSP_ELIMIT: *ret has a part of them. */
 enum hsp_status hsp_ranges_lack(const struct hsp_step_ranges *have,
                                 const struct hsp_step_ranges *theirs, struct hsp_step_ranges *ret,
                                 struct hsp_err *err);
-/* Puts @more, which @have lacks, into it. HSP_ENOMEM, HSP_ELIMIT: @have is as it was. */
+/* Adds @more to @have, which lacks these steps. HSP_ENOMEM, HSP_ELIMIT: @have is unchanged. */
 enum hsp_status hsp_ranges_unite(struct hsp_step_ranges *have, const struct hsp_step_ranges *more,
                                  struct hsp_err *err);
 

@@ -1,12 +1,12 @@
-/* A rank whose file cannot be read takes part by a word only, for what it has nobody knows; nothing
- * is put into that file. At rank 0 it is like an empty one, and what others have goes on through
- * its memory; so it does where rank 0 can write nothing. Lines travel with their sums, and are
- * looked at where they arrive.
+/* A rank whose file cannot be read only says that it takes no part, since its notes are unknown. No
+ * line is written to that file. At rank 0 an unreadable file counts as empty, and the notes of the
+ * other ranks pass through the memory of rank 0; so they do where rank 0 cannot write. Lines travel
+ * with their sums, and the receiver checks them.
  *
- * Invariant (S1): nothing but the mesh and the array of share_all end an epoch here. Whoever lacks
- * memory or disk says `enough`, or that it takes no part.
- * Invariant (S2): a peer waits for rank 0 alone, and rank 0 for one peer at a time that waits for
- * nobody else; so nobody waits in a circle. */
+ * Invariant (S1): only errors of the mesh and of the array of share_all end an epoch here. A device
+ * that lacks memory or disk sends `enough`, or says that it takes no part.
+ * Invariant (S2): a peer waits only for rank 0, and rank 0 waits for one peer at a time. So no
+ * circle of waits arises. */
 #include "worker/executor/step_share.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@
 
 #define CHANNEL_NOTES 0x7ffffff5u
 #define NOTES_MAX     ((size_t)1 << 30)
-#define PIECE         ((size_t)16368) /* bytes of a message: whole lines, or whole ranges */
+#define PIECE         ((size_t)16368) /* most bytes of a message: whole lines, or whole ranges */
 #define WINDOW        64u             /* messages until the receiver asks for more */
 
 _Static_assert(PIECE % sizeof(struct hsp_step_range) == 0, "pieces hold whole ranges");
@@ -32,25 +32,25 @@ _Static_assert(PIECE % sizeof(struct hsp_step_range) == 0, "pieces hold whole ra
 
 struct line {
     uint64_t epoch, step;
-    const char *text; /* with its sum, without its end */
+    const char *text; /* with its sum, without its newline */
     size_t len;
 };
 
 struct book {
     char *text; /* owned */
     size_t len, cap;
-    struct line *line; /* owned: of each step the newest that counts, in order of steps */
+    struct line *line; /* owned: the newest of each step that counts, in order of steps */
     size_t n;
-    struct hsp_step_ranges has; /* owned: the same */
-    bool unread;                /* what is in the file is not known: nothing goes there */
-    bool unwritten;             /* nor here, where an attempt has failed */
+    struct hsp_step_ranges has; /* owned: the steps of `line` */
+    bool unread;                /* content of the file unknown: no line is written there */
+    bool unwritten;             /* a write failed: no line is written any more */
 };
 
 struct share {
     const struct hsp_ex_epoch *e;
     struct hsp_comm *c;
     struct book b;
-    char piece[PIECE + 1]; /* and the end of a line that came without one */
+    char piece[PIECE + 1]; /* with room for a missing newline */
 };
 
 static void book_fini(struct book *b)
@@ -98,8 +98,8 @@ static bool is_whole(const struct hsp_note_line *l)
     return l->as == HSP_NOTE_PROVEN || l->as == HSP_NOTE_UNPROVEN;
 }
 
-/* Of what the text of @b says all that counts, as PREPARE @p says: a line that was given up hides
- * no older one. Damaged lines are passed over, for the end of the job tells them. */
+/* Lists the lines in the text of @b that count by PREPARE @p: a line that was given up hides no
+ * older line. Damaged lines are ignored here, and reported at the end of the job. */
 static enum hsp_status book_lines(const struct hsp_m_prepare *p, struct book *b,
                                   struct hsp_err *err)
 {
@@ -113,7 +113,7 @@ static enum hsp_status book_lines(const struct hsp_m_prepare *p, struct book *b,
     if (all == NULL) {
         return hsp_err_nomem(err, "notes of steps");
     }
-    if (b->len > 0) { /* else there is no text */
+    if (b->len > 0) { /* else the file has no text */
         w.at = b->text;
         w.end = b->text + b->len;
     }
@@ -135,7 +135,7 @@ static enum hsp_status book_lines(const struct hsp_m_prepare *p, struct book *b,
     return st;
 }
 
-/* The same; on an error nothing is known. */
+/* Lists the lines; after an error @b has none. */
 static enum hsp_status book_read(const struct hsp_m_prepare *p, struct book *b, struct hsp_err *err)
 {
     free(b->line);
@@ -166,8 +166,8 @@ static void book_open(const struct hsp_ex_epoch *e, struct book *b)
     }
 }
 
-/* Leaves the whole lines of @text, @n bytes; each gets an end, so there is room for a byte more.
- * Returns the new length. */
+/* Keeps the whole lines of @text, @n bytes and room for one more: each line gets a newline. Returns
+ * the new length. */
 static size_t whole_lines(uint32_t job, char *text, size_t n)
 {
     struct hsp_note_line l;
@@ -183,7 +183,7 @@ static size_t whole_lines(uint32_t job, char *text, size_t n)
     return (size_t)(to - text);
 }
 
-/* Puts lines into the file, where that can be. */
+/* Appends lines to the file, if possible. */
 static void book_write(const struct hsp_ex_epoch *e, struct book *b, const char *text, size_t n)
 {
     struct hsp_err why = {0};
@@ -193,14 +193,14 @@ static void book_write(const struct hsp_ex_epoch *e, struct book *b, const char 
     }
 }
 
-/* Puts lines into the text; they count when it is read again. */
+/* Appends lines to the text; they count when the text is read again. */
 static enum hsp_status book_hold(struct book *b, const char *text, size_t n, struct hsp_err *err)
 {
     size_t need = b->len + n + 1;
     if (!hsp_grow(&b->text, &b->cap, need, 1, NOTES_MAX)) {
         return hsp_grow_error(need, NOTES_MAX, "bytes of notes of steps", err);
     }
-    if (b->len > 0 && b->text[b->len - 1] != '\n') { /* half a line: a damaged one, if at all */
+    if (b->len > 0 && b->text[b->len - 1] != '\n') { /* half a line, which counts as damaged */
         b->text[b->len++] = '\n';
     }
     memcpy(b->text + b->len, text, n);
@@ -210,10 +210,10 @@ static enum hsp_status book_hold(struct book *b, const char *text, size_t n, str
 
 /* ---- messages ---- */
 
-/* Pieces from one to another, of which the last is empty. */
+/* A flow of pieces between two ranks; the last piece is empty. */
 struct flow {
     uint32_t peer;
-    uint32_t n;  /* since the receiver has asked for more */
+    uint32_t n;  /* pieces since the last request of the receiver */
     bool enough; /* the receiver wants no more */
 };
 
@@ -236,7 +236,7 @@ static enum hsp_status put(struct share *s, struct flow *f, const void *data, si
     return st == HSP_OK && n > 0 ? s->c->ops->send(s->c, f->peer, CHANNEL_NOTES, data, n, err) : st;
 }
 
-/* The next piece, in s->piece; *ret_n 0: there is no more. */
+/* Receives the next piece in s->piece. *ret_n 0: there is no more. */
 static enum hsp_status get(struct share *s, struct flow *f, size_t *ret_n, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -270,8 +270,8 @@ static enum hsp_status send_list(struct share *s, uint32_t to, const struct hsp_
     return st == HSP_OK ? put(s, &f, NULL, 0, err) : st;
 }
 
-/* Puts what @from lists to *ret (empty); *why tells of a list that cannot be, or has no room:
- * it is empty then. */
+/* Receives the list of @from in *ret, which is empty before. *why: the error of an invalid list, or
+ * of a list without room; *ret is empty then. */
 static enum hsp_status recv_list(struct share *s, uint32_t from, struct hsp_step_ranges *ret,
                                  struct hsp_err *why, struct hsp_err *err)
 {
@@ -280,7 +280,7 @@ static enum hsp_status recv_list(struct share *s, uint32_t from, struct hsp_step
     enum hsp_status st = get(s, &f, &n, err);
     while (st == HSP_OK && n > 0) {
         for (size_t at = 0; !f.enough && at < n; at += sizeof *ret->r) {
-            struct hsp_step_range r = {0, 1, 0}; /* half a range: one that cannot be */
+            struct hsp_step_range r = {0, 1, 0}; /* half a range: makes the list invalid */
             memcpy(&r, s->piece + at, n - at < sizeof r ? 0 : sizeof r);
             bool can_be = r.from <= r.to && r.to < UINT64_MAX &&
                           (ret->n == 0 || ret->r[ret->n - 1].to < r.from);
@@ -294,7 +294,7 @@ static enum hsp_status recv_list(struct share *s, uint32_t from, struct hsp_step
     return st;
 }
 
-/* The lines of @steps, which are all here. */
+/* Sends the lines of @steps, which this rank has. */
 static enum hsp_status send_lines(struct share *s, uint32_t to, const struct hsp_step_ranges *steps,
                                   struct hsp_err *err)
 {
@@ -324,7 +324,8 @@ static enum hsp_status send_lines(struct share *s, uint32_t to, const struct hsp
     return st == HSP_OK ? put(s, &f, NULL, 0, err) : st;
 }
 
-/* Keeps the lines that @from sends; with @hold also in memory, for others. */
+/* Writes the lines that @from sends to the file; with @hold keeps them also in memory for
+ * others. */
 static enum hsp_status recv_lines(struct share *s, uint32_t from, bool hold, struct hsp_err *err)
 {
     struct flow f = {.peer = from};
@@ -359,12 +360,12 @@ static bool lasts(const struct hsp_ex_epoch *e, uint32_t peer)
 }
 
 struct hub_peer {
-    uint8_t said;                          /* it takes part, */
-    uint8_t part;                          /* and so it is here */
+    uint8_t said;                          /* the peer says that it takes part */
+    uint8_t part;                          /* rank 0 lets the peer take part */
     struct hsp_step_ranges theirs, wanted; /* owned */
 };
 
-/* What each peer has. */
+/* Receives the list of each peer. */
 static enum hsp_status hub_hear(struct share *s, struct hub_peer *h, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -384,7 +385,7 @@ static enum hsp_status hub_hear(struct share *s, struct hub_peer *h, struct hsp_
     return st;
 }
 
-/* What is wanted of each: each step of the first that has its newest line. */
+/* Requests each lacking step from the first peer that has the newest line of the step. */
 static enum hsp_status hub_ask(struct share *s, struct hub_peer *h, struct hsp_err *err)
 {
     struct hsp_step_ranges sure = {0};
@@ -482,8 +483,8 @@ static enum hsp_status share_mine(struct share *s, struct hsp_err *err)
     return st == HSP_OK && lasts(s->e, s->e->p->rank) ? recv_lines(s, 0, false, err) : st;
 }
 
-/* Reports the newest steps before the first of this epoch, for their reports may have died with an
- * agent. In a switch nobody has died. */
+/* Reports the newest steps before the first step of this epoch, for their reports may have been
+ * lost with an agent. A switch loses no report. */
 static void say_newest(struct hsp_ex_epoch *e, const struct book *b)
 {
     const struct line *newest[HSP_EPOCH_SAID];

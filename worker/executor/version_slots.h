@@ -1,9 +1,9 @@
-/* Which of the two segments of a home, or of a copy, has a version, or takes it.
+/* Finds the segment of a home or of a copy, of its two segments, that has a version or takes it.
  *
- * A version stays in its segment until a later one is stable. So a new version goes into the
- * segment that does not have the newest sealed one, whatever their numbers are.
+ * A version stays in its segment until a later version is stable. So a new version goes into the
+ * segment that does not have the newest sealed version, for any version numbers.
  *
- * Threads: one writer, which takes segments; any thread may ask.
+ * Threads: one writer takes segments; any thread may ask.
  * Example: segments 0 and 1 have versions 12 and 20. Version 33 takes segment 0, and is found there
  *          while it is written and when it is sealed.
  */
@@ -13,17 +13,18 @@
 
 #include "worker/state/segment.h"
 
-/* Zeros: version 0 is to have segment 0. */
+/* Zeros: version 0 takes segment 0. */
 struct hsp_slots {
-    atomic_uint_least64_t taken; /* the version that took a segment last, times 2, and which one */
+    atomic_uint_least64_t taken; /* version that took a segment last, times 2, plus the segment */
 };
 
-/* The segment of @version: that in which it is sealed, or that which it has taken; else that which
- * it would take: not sealed, and not taken last; of two sealed ones that of the older version. A
- * segment may be NULL; it is named when both are. */
+/* Returns the segment of @version: the segment in which @version is sealed, or which it has taken;
+ * else the segment which it would take. A version takes the segment that is not
+ * sealed; of two unsealed segments the one not taken last; of two sealed segments the one of the
+ * older version. A segment may be NULL, and is returned if both are. */
 uint32_t hsp_slot_of(const struct hsp_slots *s, struct hsp_state_segment *const seg[2],
                      uint64_t version);
-/* The same; @version has it from now on. */
+/* Returns the same segment, which @version has taken from now on. */
 uint32_t hsp_slot_take(struct hsp_slots *s, struct hsp_state_segment *const seg[2],
                        uint64_t version);
 

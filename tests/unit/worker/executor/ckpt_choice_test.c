@@ -14,13 +14,13 @@ static struct hsp_ckpt_offer have(uint64_t term, uint64_t epoch, uint64_t conten
 
 static struct hsp_ckpt_offer lack(enum hsp_status why, const char *text)
 {
-    /* What stands in the other fields says nothing. */
+    /* The other fields do not count. */
     struct hsp_ckpt_offer o = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 1, why, ""};
     (void)snprintf(o.why, sizeof o.why, "%s", text);
     return o;
 }
 
-/* The k-th order of 0 .. N - 1, k < N!. */
+/* Makes the k-th order of 0 .. N - 1, k < N!. */
 static void nth_order(uint32_t k, uint32_t order[N])
 {
     uint32_t left[N];
@@ -35,7 +35,7 @@ static void nth_order(uint32_t k, uint32_t order[N])
     }
 }
 
-/* The last of @o is chosen in every order of the ranks. */
+/* Asserts that the last offer of @o is chosen in every order of the ranks. */
 static void last_is_chosen(const struct hsp_ckpt_offer o[N], const struct hsp_ckpt_wish *wish)
 {
     for (uint32_t k = 0; k < 120; k++) {
@@ -98,7 +98,7 @@ static void same_is_same_in_all(void **state)
     assert_false(hsp_ckpt_offer_same(&none, &none));
 }
 
-/* Who cannot look may have the latest. */
+/* A member that cannot read its folder may have the latest checkpoint. */
 static void want_of_memory_decides_nothing(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void without_any_the_reason_is_told(void **state)
     assert_int_equal(chosen, 77);
 }
 
-/* ---- the one that is meant ---- */
+/* ---- the wished checkpoint ---- */
 
 static const struct hsp_ckpt_wish wish = {40, 2, 5, 77};
 
@@ -137,7 +137,8 @@ static struct hsp_ckpt_offer unfit(uint64_t epoch, uint64_t content)
         .term = 2, .epoch = epoch, .content = content, .status = HSP_ESTATE, .why = "other data"};
 }
 
-/* Whatever else is there, later or earlier; where it was written does not matter, its content does. */
+/* The wished checkpoint is chosen among later and earlier ones, by its content and not by its
+ * writer. */
 static void the_one_that_is_meant_is_chosen(void **state)
 {
     (void)state;
@@ -165,7 +166,7 @@ static void refused_is(const struct hsp_ckpt_offer *o, uint32_t n, enum hsp_stat
     assert_int_equal(chosen, 77);
 }
 
-/* What another history has is not taken, and what says most of the reason is told. */
+/* A checkpoint of another history is not taken, and the most specific reason is reported. */
 static void without_it_nobody_begins(void **state)
 {
     (void)state;
@@ -192,7 +193,7 @@ static void without_it_nobody_begins(void **state)
     refused_is(no_memory, 2, HSP_ENOMEM, "member 1 cannot look for its checkpoint: none left");
 }
 
-/* Files of the data that have changed: no other node mends it. */
+/* Data files have changed: no other node helps. */
 static void it_must_fit_the_job(void **state)
 {
     (void)state;
@@ -203,8 +204,8 @@ static void it_must_fit_the_job(void **state)
     refused_is(other_program, 2, HSP_ESTATE, "checkpoint of format 9");
 }
 
-/* A home filled from another member's stays as it is when that one is found damaged elsewhere; it asks again
- * when another state is chosen. */
+/* A home that was filled from another member's checkpoint stays as it is when that checkpoint is
+ * found damaged elsewhere. The member requests again when another state is chosen. */
 static void who_asks(void **state)
 {
     (void)state;
@@ -222,18 +223,18 @@ static void who_asks(void **state)
     assert_true(hsp_ckpt_offer_asks(&o, &again) && !hsp_ckpt_offer_done(&o, &again));
 }
 
-/* Nobody waits for a node that may have it whole where it may be the one that is damaged. */
+/* No member waits for a node with a whole checkpoint if the damaged one may be the wished one. */
 static void damage_is_told_from_absence(void **state)
 {
     (void)state;
     struct hsp_ckpt_offer o[] = {{.status = HSP_ENOENT}, have(1, 9, 9), {.status = HSP_EIO}};
     assert_false(hsp_ckpt_offers_damaged(o, 3, &wish));
-    o[1].status = HSP_EDIGEST; /* of another history */
+    o[1].status = HSP_EDIGEST; /* a checkpoint of another history */
     assert_false(hsp_ckpt_offers_damaged(o, 3, &wish));
     assert_true(hsp_ckpt_offers_damaged(o, 3, &latest));
     o[1].content = wish.content;
     assert_true(hsp_ckpt_offers_damaged(o, 3, &wish));
-    o[1] = (struct hsp_ckpt_offer){.status = HSP_EDIGEST}; /* nobody knows which it is */
+    o[1] = (struct hsp_ckpt_offer){.status = HSP_EDIGEST}; /* an unknown checkpoint */
     assert_true(hsp_ckpt_offers_damaged(o, 3, &wish));
 }
 

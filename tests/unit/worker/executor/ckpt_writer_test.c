@@ -1,5 +1,5 @@
-/* What a failed checkpoint leaves on the disk, and how long its deletion holds an epoch up. One writer of one
- * whole checkpoint. */
+/* Checks the files that a failed checkpoint leaves on the disk, and the time for which their
+ * deletion holds up an epoch. One writer writes one whole checkpoint. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void end(struct world *x)
     free(x->dir);
 }
 
-/* The folder of the attempt is there, and the file in it has no room. */
+/* The folder of the attempt exists, and the file in it has no room. */
 static void an_attempt_without_a_file_goes_too(void **state)
 {
     struct world x;
@@ -86,7 +86,7 @@ static void an_attempt_without_a_file_goes_too(void **state)
     end(&x);
 }
 
-static atomic_int slow; /* such a call goes on until it is another */
+static atomic_int slow; /* calls of this kind go on until `slow` changes */
 enum { NOTHING, ABANDON, SWEEP, CLOSE };
 
 static void go_on_while(int call)
@@ -96,7 +96,7 @@ static void go_on_while(int call)
     }
 }
 
-/* The compiler compares them with the product's. */
+/* The compiler compares these types with those of the product. */
 __typeof__(hsp_ckpt_abandon) __real_hsp_ckpt_abandon, __wrap_hsp_ckpt_abandon;
 
 enum hsp_status __wrap_hsp_ckpt_abandon(const char *dir, const struct hsp_ckpt_info *us,
@@ -106,7 +106,7 @@ enum hsp_status __wrap_hsp_ckpt_abandon(const char *dir, const struct hsp_ckpt_i
     return __real_hsp_ckpt_abandon(dir, us, err);
 }
 
-/* Gives up the attempt, whose deletion takes longer than it is waited for. */
+/* Gives up the attempt, whose deletion takes longer than the time limit. */
 static void give_up(struct world *x)
 {
     x->env.disk_ms = 20;
@@ -114,7 +114,8 @@ static void give_up(struct world *x)
     x->env.disk_ms = 0;
 }
 
-/* A disk that takes minutes to delete a large attempt works: the next checkpoint is begun beside that. */
+/* A working disk may take minutes to delete a large attempt: the next checkpoint begins beside the
+ * deletion. */
 static void an_attempt_may_go_slowly(void **state)
 {
     struct world x;
@@ -130,7 +131,7 @@ static void an_attempt_may_go_slowly(void **state)
         assert_ok(open_writer(&x, &err), &err);
         give_up(&x);
     }
-    assert_int_equal(open_writer(&x, &err), HSP_ELIMIT); /* and yet none is said to be dead */
+    assert_int_equal(open_writer(&x, &err), HSP_ELIMIT); /* no disk is reported as dead */
     assert_string_equal(
         err.msg, "12 earlier calls have not ended: a disk deletes slowly, or does not answer");
     atomic_store(&slow, NOTHING);
@@ -157,14 +158,15 @@ enum hsp_status __wrap_hsp_ckpt_sweep(const char *dir, const struct hsp_ckpt_inf
     return __real_hsp_ckpt_sweep(dir, us, err);
 }
 
-/* So does one with many left-overs. Checkpoints are written beside them, and nobody else deletes those. */
+/* A working disk may take minutes to delete many left-overs. Checkpoints are written beside the
+ * deletion, and no second thread deletes the left-overs. */
 static void left_overs_may_go_slowly(void **state)
 {
     struct world x;
     struct hsp_err err = {0};
     (void)state;
     begin(&x);
-    x.env.disk_ms = 3000; /* the rest of it takes less */
+    x.env.disk_ms = 3000; /* the rest takes less */
     atomic_store(&slow, SWEEP);
     for (uint64_t n = 0; n < 2; n++) {
         x.info.step++;
@@ -175,7 +177,7 @@ static void left_overs_may_go_slowly(void **state)
     assert_int_equal(atomic_load(&n_sweeps), 1);
     atomic_store(&slow, NOTHING);
     (void)alarm(60);
-    while (atomic_load(&n_sweeps) == 1) { /* again, once those have gone */
+    while (atomic_load(&n_sweeps) == 1) { /* again, after that deletion */
         assert_ok(open_writer(&x, &err), &err);
         hsp_ckpt_writer_end(&x.w, false);
     }
@@ -192,8 +194,9 @@ enum hsp_status __wrap_hsp_ckpt_stream_close(struct hsp_ckpt_stream *s, uint64_t
     return __real_hsp_ckpt_stream_close(s, ret_bytes, err);
 }
 
-/* The end of an epoch waits a moment for a sync. That says nothing of a disk that has two minutes for it: the next epoch
- * begins beside it, but not at one that has had its time. */
+/* The end of an epoch waits a moment for a sync, for which the disk has two minutes. So the next
+ * epoch begins a checkpoint beside that sync, but not beside a sync that has had its two
+ * minutes. */
 static void a_sync_outlasts_its_epoch(void **state)
 {
     (void)state;
@@ -213,7 +216,7 @@ static void a_sync_outlasts_its_epoch(void **state)
         x.sweeps = ++x.info.step;
         assert_status(open_writer(&x, &err), silent != 0 ? HSP_ETIMEDOUT : HSP_OK);
         hsp_ckpt_writer_end(&x.w, false);
-        assert_int_equal(access(x.attempt, F_OK), 0); /* it is no left-over yet */
+        assert_int_equal(access(x.attempt, F_OK), 0); /* no left-over yet */
         atomic_store(&slow, NOTHING);
         (void)alarm(60);
         while (access(x.attempt, F_OK) == 0) {

@@ -1,8 +1,8 @@
-/* Bits drawn from the seed, wherever state lies or goes: in a segment or a copy at rest, in a live
- * segment, in a part of a checkpoint, in a row on its way. Whatever is hit, the job ends with the
- * losses and the model of one undisturbed device, or stops where nothing intact was left.
- * tests/claims/damage-found runs more of them: the number is the argument. Each prints a line of
- * JSON. */
+/* Flips bits drawn from the seed in all places of state: in a segment or a copy at rest, in a live
+ * segment, in a part of a checkpoint, in a row on its way. For each bit the job ends with the
+ * losses and the model of one undisturbed device, or stops if no intact state was left.
+ * tests/claims/damage-found makes more draws: the argument is their number. Each draw prints a line
+ * of JSON. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,12 +16,11 @@
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
-#define DRAWS 10 /* of a run without an argument */
-#define MOST  1000
-#define HOPELESS \
-    90 /* of so many draws one of each kind is left with nothing intact, where that can be */
-#define DEVICES 3
-#define SLOW    0.2 /* speed of devices that train while an epoch is prepared */
+#define DRAWS    10 /* number of draws without an argument */
+#define MOST     1000
+#define HOPELESS 90 /* one of so many draws of each kind leaves no intact state, if possible */
+#define DEVICES  3
+#define SLOW     0.2 /* speed of training devices while an epoch is prepared */
 
 enum kind { HOME, COPY, LIVE, CHECKPOINT, WAY, N_KINDS };
 static const char *const kinds[N_KINDS] = {"segment at rest", "copy", "live segment",
@@ -29,20 +28,20 @@ static const char *const kinds[N_KINDS] = {"segment at rest", "copy", "live segm
 static const char *const layouts[N_LAYOUTS] = {
     [DP] = "zero1", [PP] = "pp", [TWO] = "dp2", [THREE] = "dp3", [CUT] = "dp-tp"};
 
-static uint64_t the_draw; /* its number */
-static uint64_t drawn;    /* numbers that it has drawn */
+static uint64_t the_draw; /* number of the draw */
+static uint64_t drawn;    /* random numbers that the draw has used */
 
-/* In [lo, hi]. */
+/* Draws a number in [lo, hi]. */
 static int64_t draw(int64_t lo, int64_t hi)
 {
     return hsp_test_range("draws", the_draw << 20 | drawn++, lo, hi);
 }
 
-/* What is told of a draw. */
+/* The facts about a draw. */
 struct told {
     char place[64];
-    bool owner;    /* something intact was left beside what was damaged */
-    bool hopeless; /* nothing to go on from was left */
+    bool owner;    /* an intact replica was left */
+    bool hopeless; /* no state to go on from was left */
 };
 
 static void tell(const struct dw_scenario *s, enum kind kind, enum dw_layout layout,
@@ -56,7 +55,7 @@ static void tell(const struct dw_scenario *s, enum kind kind, enum dw_layout lay
     (void)fflush(stdout);
 }
 
-/* The end is the undisturbed one, or there was nothing to go on from. */
+/* Asserts an undisturbed end, or that no state to go on from was left. */
 static void judge(struct dw_scenario *s, enum kind kind, enum dw_layout layout,
                   const struct told *t)
 {
@@ -90,7 +89,7 @@ static int64_t size_of(const char *path)
     return st.st_size;
 }
 
-/* A bit anywhere in segment @s: in its head, seal, table, hashes, or in an element (mostly). */
+/* Flips a bit of segment @s: in its head, seal, table, hashes, or mostly in an element. */
 static void flip_at_rest(const char *dir, struct hsp_state_segment *s, char place[64])
 {
     const struct hsp_segment_key *key = hsp_segment_key_of(s);
@@ -111,7 +110,7 @@ static void flip_at_rest(const char *dir, struct hsp_state_segment *s, char plac
     int64_t bytes = hsp_box_count(&r->box) * (int64_t)hsp_dtype_size(r->dtype);
     int64_t at =
         where == 0
-            ? draw(0, (int64_t)sizeof *key + 87) /* segment.c has words before and behind the key */
+            ? draw(0, (int64_t)sizeof *key + 87) /* segment.c has words before and after the key */
         : where == 1 ? 1024 + draw(0, 31)
         : where == 2 ? 4096 + draw(0, rows - 1)
         : where == 3 ? 4096 + rows + draw(0, 8 * n - 1)
@@ -137,7 +136,7 @@ static bool same(const struct hsp_state_piece *a, const struct hsp_state_piece *
     return a->device == b->device && a->version == b->version && a->owner == b->owner;
 }
 
-/* Takes away what else there is of the part of @p: of its version, or of all. */
+/* Deletes all other pieces of the part of @p: of its version, or of all versions. */
 static void make_lonely(struct dw_scenario *s, const struct hsp_state_piece *p, bool all)
 {
     struct hsp_state_piece held[64];
@@ -150,7 +149,7 @@ static void make_lonely(struct dw_scenario *s, const struct hsp_state_piece *p, 
     }
 }
 
-/* The newest version that is whole without @p. */
+/* Finds the newest version that is whole without @p. */
 static bool intact(struct dw_scenario *s, const struct hsp_state_piece *p, uint64_t *ret_version)
 {
     struct hsp_state_piece held[64];
@@ -175,7 +174,7 @@ static struct hsp_state_piece choose_piece(struct dw_scenario *s, enum dw_layout
     }
     uint64_t version = dw_newest(s, layout);
     uint32_t n = dw_scan(s, layout, held);
-    do { /* not all homes need have it */
+    do { /* some homes may lack it */
         k = (uint32_t)draw(0, n - 1);
     } while (held[k].version != version || held[k].owner != held[k].rank);
     return held[k];
@@ -212,7 +211,7 @@ static void at_rest(struct xw_world *w, bool copy)
     bool held = dd_choose(&s, &any, &from);
     uint32_t before = s.n_told;
     judge(&s, copy ? COPY : HOME, layout, &t);
-    if (seen && held && from == p.version) { /* it was looked at */
+    if (seen && held && from == p.version) { /* the damaged piece was read */
         assert_true(s.n_told > before);
     }
     if (whole) {
@@ -244,12 +243,12 @@ static void live(struct xw_world *w)
     uint64_t harmed = 0;
     (void)snprintf(t.place, sizeof t.place, "%s%s", names[when],
                    w->device ? ", in GPU memory" : "");
-    bool alone_has_it = layout == PP && dev == 0; /* all of the first stage, none of it cut */
+    bool alone_has_it = layout == PP && dev == 0; /* has all of the first stage, uncut */
     if (!leaves) {
         dw_plan_harm_in(when, dev, at,
                         when == AT_END ? ALL_WEIGHTS
                         : when == AT_CHECKPOINT && !alone_has_it
-                            ? OWNED /* others may be written by their replica */
+                            ? OWNED /* a replica may write other rows */
                             : ANY);
     }
     dd_begin(&s, layout);
@@ -257,23 +256,23 @@ static void live(struct xw_world *w)
         dd_until(&s, (uint64_t)draw(3, 30), 0);
         dd_switch(&s, PP);
         dw_plan_harm_in(when, dev, 0,
-                        when == AT_SWITCH ? OWNED : ANY); /* a replica may be taken instead */
+                        when == AT_SWITCH ? OWNED : ANY); /* a replica may serve other rows */
         dw_arm(&s);
     }
-    dd_until(&s, UINT64_MAX, 0); /* what breaks first */
+    dd_until(&s, UINT64_MAX, 0); /* until the first break */
     uint64_t named = s.broke_at;
     bool broke = s.broken;
     judge(&s, LIVE, layout, &t);
     assert_true(dw_harmed(&harmed));
-    assert_true(broke || when == AT_END); /* of the last version another's part may be written */
+    assert_true(broke || when == AT_END); /* a replica may write the last version */
     assert_true(s.n_told > 0 ||
-                when == AT_END); /* in a switch by who receives it, then in the recovery */
-    assert_true(!broke || named <= harmed + 2); /* the second vote behind the next sealed version */
+                when == AT_END); /* by the receiver of a switch, then in the recovery */
+    assert_true(!broke || named <= harmed + 2); /* the second vote after the next sealed version */
 }
 
 /* ---- checkpoints ---- */
 
-/* The files of folder @dir. */
+/* Lists the files of folder @dir. */
 static uint32_t list_files(const char *dir, char name[8][256])
 {
     DIR *d = opendir(dir);
@@ -297,7 +296,7 @@ static void step_folder(const struct dw_scenario *s, int dev, uint64_t step, cha
     (void)snprintf(ret, 4400, "%s/t/step-%010" PRIu64, folder, step);
 }
 
-/* All of what the devices have in memory. */
+/* Deletes all state that the devices have in memory. */
 static void lose_segments(struct dw_scenario *s)
 {
     for (int i = 0; i < DEVICES; i++) {
@@ -323,7 +322,7 @@ static void checkpoint(struct xw_world *w)
     dd_until(&s, older ? 52 : (uint64_t)draw(27, 45), older ? 2 : 1);
     lose_segments(&s);
     assert_int_equal(s.n_ckpt, older ? 2 : 1);
-    for (int i = 0; i < DEVICES; i++) { /* two of them have written it */
+    for (int i = 0; i < DEVICES; i++) { /* two devices have written it */
         step_folder(&s, i, s.ckpt[s.n_ckpt - 1].m.step, dir);
         uint32_t n = list_files(dir, name);
         if (n == 0 || (damaged && t.owner)) {
@@ -334,11 +333,11 @@ static void checkpoint(struct xw_world *w)
             k = (k + 1) % n;
         }
         (void)snprintf(path, sizeof path, "%s/%s", dir, name[k]);
-        if (damaged) { /* of the other owner there is none left */
+        if (damaged) { /* the other owner has no copy left */
             assert_int_equal(unlink(path), 0);
             continue;
         }
-        int64_t size = size_of(path); /* of the only one a bit that counts */
+        int64_t size = size_of(path); /* a bit that counts in the only file */
         flip_in_file(path, t.hopeless ? size - draw(1, 64) : draw(0, size - 1));
         (void)snprintf(t.place, sizeof t.place, "%.60s", name[k]);
         damaged = true;
@@ -371,13 +370,13 @@ static void go_way(struct dw_scenario *s, enum dw_way way, enum dw_layout layout
         dw_kill_all(s);
         uint64_t version = dw_newest_copied(s, layout, dev);
         const struct hsp_state_piece home = {HSP_DEVICE(dev, 0u), layout, version, dev, dev};
-        remove_piece(s, &home); /* its buddy sends it */
+        remove_piece(s, &home); /* its holder sends it */
         dw_way_plan(way, dev, after, bit);
         s->broken = s->fresh_processes = true;
     } else if (way == BY_RESTORE) {
         dd_until(s, (uint64_t)draw(27, 45), 1);
         lose_segments(s);
-        for (int i = 0; i < DEVICES; i++) { /* who has not written it asks */
+        for (int i = 0; i < DEVICES; i++) { /* devices without the file request it */
             dw_way_plan(way, (unsigned)i, after, bit);
             char dir[4400], name[8][256];
             step_folder(s, i, 25, dir);

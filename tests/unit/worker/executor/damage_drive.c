@@ -8,10 +8,10 @@
 #include "worker/state/safetensors_read.h"
 
 #define DEVICES    3
-#define MOST_TURNS 12 /* breaks, and attempts of each */
+#define MOST_TURNS 12 /* most breaks, and most attempts after a break */
 #define NEAR       1e-9
 
-/* Of one undisturbed device, as those of the losses: the same for all stories. */
+/* The model of one undisturbed device, the same for all scenarios. */
 static double *model;
 static size_t n_model;
 
@@ -20,7 +20,7 @@ void dd_folder(const struct dw_scenario *s, int dev, char ret[4300])
     (void)snprintf(ret, 4300, "%s/disk-%d", s->w->dir, dev);
 }
 
-/* The numbers of a final model, tensor behind tensor; free() them. */
+/* Reads the numbers of a final model, tensor after tensor; free() them. */
 static double *read_model(const char *folder, size_t *ret_n)
 {
     char path[4400];
@@ -69,7 +69,7 @@ static int n_peers(const struct dw_scenario *s)
     return s->switching ? DEVICES : dw_ranks_of(s);
 }
 
-/* Of all devices what they say, for a moment. */
+/* Receives the messages of all devices, for a moment. */
 static void listen(struct dw_scenario *s)
 {
     for (int i = 0; i < n_peers(s); i++) {
@@ -77,7 +77,8 @@ static void listen(struct dw_scenario *s)
     }
 }
 
-/* PREPARE of epoch @d to all of its devices, each with a folder of its own. True: all are ready. */
+/* Sends PREPARE of epoch @d to all of its devices, each with a folder of its own. Returns true if
+ * all are ready. */
 static bool prepare(struct dw_scenario *s, struct xw_epoch *d)
 {
     char folder[DEVICES][4300];
@@ -104,7 +105,7 @@ static void start(struct dw_scenario *s, const struct xw_epoch *d)
 
 void dd_begin(struct dw_scenario *s, enum dw_layout layout)
 {
-    if (model == NULL) { /* the run of dw_tell_story has left it */
+    if (model == NULL) { /* left by the run of dw_play_scenario */
         model = read_model(s->w->dir, &n_model);
     }
     s->layout = layout;
@@ -142,7 +143,7 @@ void dd_switch(struct dw_scenario *s, enum dw_layout to)
     s->switching = true;
 }
 
-/* ---- what breaks, and how it goes on ---- */
+/* ---- breaks and recoveries ---- */
 
 static void seal(struct dw_scenario *s)
 {
@@ -169,7 +170,7 @@ bool dd_choose(struct dw_scenario *s, enum dw_layout *ret_layout, uint64_t *ret_
     return false;
 }
 
-/* From version @version of the segments of @layout. */
+/* Goes on from version @version of the segments of @layout. */
 static bool recover(struct dw_scenario *s, enum dw_layout layout, uint64_t version)
 {
     struct hsp_state_piece held[64];
@@ -200,7 +201,7 @@ static bool recover(struct dw_scenario *s, enum dw_layout layout, uint64_t versi
     return ready;
 }
 
-/* From the newest checkpoint. */
+/* Goes on from the newest checkpoint. */
 static void restore(struct dw_scenario *s)
 {
     const struct dw_ckpt *c = &s->ckpt[s->n_ckpt - 1];
@@ -218,7 +219,7 @@ static void restore(struct dw_scenario *s)
     start(s, &d);
 }
 
-/* False: there is nothing to go on from. */
+/* Goes on. Returns false if there is no state to go on from. */
 static bool go_on(struct dw_scenario *s, struct dd_end *end)
 {
     enum dw_layout layout;
@@ -228,7 +229,7 @@ static bool go_on(struct dw_scenario *s, struct dd_end *end)
             return true;
         }
     }
-    if (s->refused[0] != '\0') { /* the newest was tried */
+    if (s->refused[0] != '\0') { /* the newest checkpoint was tried */
         s->refused[0] = '\0';
         s->n_ckpt--;
     }

@@ -7,22 +7,22 @@
 #include "tests/lib/testlib.h"
 #include "worker/comm/comm.h"
 
-#define LEAST_BYTES 17 /* smaller ones are words about what comes with them */
+#define LEAST_BYTES 17 /* smaller messages describe the following data */
 
-/* Numbers of channels, as epoch_copies.c, epoch_transfer.c and epoch_restore.c have them. */
+/* The channels of epoch_copies.c, epoch_transfer.c and epoch_restore.c. */
 #define CHANNEL_COPY   2u
 #define CHANNEL_ROWS   32u
 #define CHANNEL_ANSWER (HSP_CHANNEL_GATHER + 10u)
 
 static struct way_board {
     atomic_uint way, dev, done;
-    atomic_int left; /* messages before it */
+    atomic_int left; /* messages before the damaged one */
     atomic_ullong bit;
 } * board;
 
-/* In an executor. */
+/* State of an executor. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const struct hsp_comm_ops *real; /* of every mesh */
+static const struct hsp_comm_ops *real; /* operations of every mesh */
 static struct hsp_comm_ops ops;
 static _Atomic(struct hsp_comm *) data_mesh;
 static unsigned me;

@@ -1,5 +1,5 @@
-/* Damages state on its way: flips a bit of a message as it arrives at an executor. Called by the
- * wraps of damage_world.c.
+/* Damages state on its way: flips a bit of a message that arrives at an executor. The wraps of
+ * damage_world.c call it.
  * Purity: shell (memory that is shared with executors forked later). */
 #ifndef HSP_DAMAGE_WAY_H
 #define HSP_DAMAGE_WAY_H
@@ -8,17 +8,20 @@
 
 #include "worker/executor/epoch.h"
 
-/* Where state travels: copies of a version, the state at the start of an epoch, a checkpoint to its writer, the final
- * model to rank 0, the answer of a peer that has a checkpoint. */
+/* The ways of state: copies of a version, the state at the start of an epoch, a checkpoint to its
+ * writer, the final model to rank 0, the answer of a peer that has a checkpoint. */
 enum dw_way { NO_WAY, BY_COPIES, BY_MOVE, BY_CHECKPOINT, BY_FINAL, BY_RESTORE };
 
 void dw_way_begin(void);
 void dw_way_end(void);
-/* From now on: bit @bit (modulo its bits) of message @after, counted from 0, that comes to device @dev that way. */
+/* Orders a flip of bit @bit (modulo the bits of the message) of message @after, counted from 0 from
+ * now on, that comes to device @dev by @way. */
 void dw_way_plan(enum dw_way way, unsigned dev, unsigned after, uint64_t bit);
-bool dw_way_done(void); /* it was flipped */
+/* Returns true if the bit was flipped. */
+bool dw_way_done(void);
 
-/* In executor @dev, on the thread that uses mesh @mesh of @e: looks at what it brings from now on. */
+/* Watches the messages of mesh @mesh of @e from now on, in executor @dev, on the thread that uses
+ * the mesh. */
 void dw_way_watch(struct hsp_ex_epoch *e, int mesh, unsigned dev);
 
 #endif

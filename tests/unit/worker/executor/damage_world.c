@@ -37,11 +37,11 @@ static const char *const plans[N_LAYOUTS] = {
 static struct board {
     atomic_uint when, dev;
     atomic_ullong version;
-    atomic_uint owner; /* whose part it is, else its own home: NOBODY, TWIN */
+    atomic_uint owner; /* owner of the part; NOBODY, TWIN: the home */
     atomic_uint which;
     atomic_uint done;
     atomic_ullong salt;
-    atomic_ullong told; /* the epoch of the newest step that rank 0 has told */
+    atomic_ullong told; /* epoch of the newest step that rank 0 reported */
 } * board;
 
 static bool is_one(const struct hsp_segment_row *r, enum dw_which which)
@@ -53,7 +53,7 @@ static bool is_one(const struct hsp_segment_row *r, enum dw_which which)
            (!cut || !hsp_box_equal(&r->box, &whole)) && (!weights || r->kind == HSP_STATE_PARAM);
 }
 
-/* Chooses a bit of @s, in an element of some row: *ret_bit of the byte that is returned. */
+/* Chooses a bit of an element of @s. Returns the byte, and in *ret_bit the bit. */
 static int64_t choose(const struct hsp_state_segment *s, enum dw_which which, const char *name,
                       uint64_t k, uint8_t *ret_bit)
 {
@@ -65,10 +65,9 @@ static int64_t choose(const struct hsp_state_segment *s, enum dw_which which, co
     } while (!is_one(r, which));
     int64_t bytes = hsp_box_count(&r->box) * (int64_t)hsp_dtype_size(r->dtype);
     int64_t size = (int64_t)hsp_dtype_size(r->dtype), at = hsp_test_range(name, k, 0, bytes - 1);
-    at += at % size < size / 4 ? size / 4
-                               : 0; /* not in the bits that the next update may round away */
+    at += at % size < size / 4 ? size / 4 : 0; /* not a bit that the next update may round away */
     *ret_bit = (uint8_t)(1u << k % 8);
-    if (which == LOUD) { /* of FP64, from 1/16 of the number to half of it */
+    if (which == LOUD) { /* of FP64: changes the number by 1/16 to 1/2 */
         at += size - 2 - at % size;
         *ret_bit = (uint8_t)(1u << k % 4);
     }
@@ -105,13 +104,13 @@ void dw_flip_piece(const char *dir, uint64_t plan, uint32_t owner, uint64_t vers
     (void)hsp_segment_close(s);
 }
 
-/* In an executor: the number of its device. */
+/* Returns the number of the device of this executor. */
 static unsigned device_of(const struct hsp_ex_epoch *e)
 {
     return (unsigned)(e->env->node[1] - '0');
 }
 
-/* In an executor: it is now. */
+/* Returns true if this executor is to damage its state now. */
 static bool is_due(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version)
 {
     bool due = atomic_load(&board->when) == when && atomic_load(&board->dev) == device_of(e) &&
@@ -131,7 +130,7 @@ static void harm(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t plan,
     }
 }
 
-/* The same of the memory that it computes with, not the segment; @saved: of both. */
+/* Damages device memory instead of the segment; @saved: both. */
 static bool harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version, bool saved)
 {
     bool due = is_due(e, when, version);
@@ -146,7 +145,7 @@ static bool harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t 
     return due;
 }
 
-/* The compiler compares them with the product's. */
+/* The compiler compares these types with those of the product. */
 #define WRAPS(name) __typeof__(name) __real_##name, __wrap_##name
 WRAPS(hsp_epoch_copy_version);
 WRAPS(hsp_epoch_fetch_weights);
@@ -183,7 +182,7 @@ enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t ve
     return st;
 }
 
-/* Until rank 0 has told of a step of epoch @number; a hang is for the test to find. */
+/* Waits until rank 0 has reported a step of epoch @number. The test finds a hang. */
 static void await_told(uint64_t number)
 {
     int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000;
@@ -192,7 +191,7 @@ static void await_told(uint64_t number)
     }
 }
 
-static atomic_bool leaving; /* in an executor: its next epoch begins with what this step makes */
+static atomic_bool leaving; /* this step is the last of an epoch of this executor */
 void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
                                   const struct hsp_vote_record *all, uint32_t n, double seconds,
                                   uint32_t sequence)
@@ -207,7 +206,7 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
         atomic_store(&board->told, e->number);
     } else if (atomic_load(&board->when) == AT_LOAD && atomic_load(&board->dev) == device_of(e) &&
                atomic_load(&board->done) != 0) {
-        await_told(e->number); /* who ends an epoch ends the others' vote */
+        await_told(e->number); /* the end of an epoch ends the vote of others */
     }
 }
 
@@ -285,9 +284,9 @@ void dw_salt(uint64_t salt)
     atomic_store(&board->salt, salt);
 }
 
-/* ---- what a coordinator does ---- */
+/* ---- the part of a coordinator ---- */
 
-/* Of one undisturbed device: the same for all stories. */
+/* Losses of one undisturbed device, the same for all scenarios. */
 static double loss[XW_STEPS], val[XW_STEPS];
 
 struct dw_scenario dw_play_scenario(struct xw_world *w)
@@ -317,7 +316,7 @@ int dw_ranks_of(const struct dw_scenario *s)
 static void note_break(struct dw_scenario *s, const struct hsp_msg *m)
 {
     bool now =
-        m->epoch == s->epoch || m->epoch + 1 == s->epoch; /* of a switch: what it leaves, too */
+        m->epoch == s->epoch || m->epoch + 1 == s->epoch; /* in a switch also the epoch before */
     if (now && !s->broken) {
         s->broken = true;
         s->broke_at = s->w->stable;
@@ -345,7 +344,7 @@ static int peers_of(const struct dw_scenario *s)
     return dw_ranks_of(s) + replica_holders_of(s);
 }
 
-/* The words of a message; those about damage are counted. */
+/* Notes a message and counts reports of damage. */
 static uint16_t note(struct dw_scenario *s, int dev)
 {
     const struct hsp_msg *m = &s->w->last;
@@ -395,7 +394,7 @@ void dw_await_msg(struct dw_scenario *s, int dev, uint16_t type)
     int64_t last = hsp_clock_ns(), until = last + 3 * (int64_t)XW_WAIT_MS * 1000000;
     uint16_t got;
     while ((got = hear(s, dev)) != type) {
-        last = got != HSP_MSG_HEARTBEAT ? hsp_clock_ns() : last; /* those never end */
+        last = got != HSP_MSG_HEARTBEAT ? hsp_clock_ns() : last; /* heartbeats never end */
         if (hsp_clock_ns() - last > (int64_t)XW_WAIT_MS * 1000000 || hsp_clock_ns() > until) {
             fail_msg("device %d: no %s in time", dev, hsp_msg_name(type));
         }

@@ -1,42 +1,45 @@
-/* Stories of executors that damage a segment of their own at a set moment, and of a coordinator that goes on from what
- * is left. Linked with the wraps of local.mk. */
+/* Runs scenarios of executors that damage a segment of their own at a set moment, and of a
+ * coordinator that goes on from the remaining state. Linked with the wraps of local.mk. */
 #ifndef HSP_DAMAGE_WORLD_H
 #define HSP_DAMAGE_WORLD_H
 #include "daemon/cluster/recover.h"
 #include "tests/unit/worker/executor/executor_world.h"
 #include "worker/executor/epoch.h"
 
-#define NOBODY 99u /* its own home, in a part that it has alone */
-#define TWIN   98u /* in any part */
+#define NOBODY 99u /* the own home, in a part without a replica */
+#define TWIN   98u /* the own home, in any part */
 
-/* Two data parallel, each with half of the optimizer; a pipeline of three; two and three that have
- * all of it; one that has all, and two with halves; two that have all of it on one node, and device 2
- * as their replica holder. */
+/* The layouts, in order: two data parallel devices, each with half of the optimizer; a pipeline of
+ * three; two devices, and three, each with all of the state; one device with all of the state and
+ * two with halves; two devices on one node with all of the state, and device 2 as their replica
+ * holder. */
 enum dw_layout { NO_LAYOUT, DP, PP, TWO, THREE, CUT, KEPT, N_LAYOUTS };
 
-/* When an executor damages a segment of its own, or, up to AT_READ, the state that it computes with. */
+/* The time at which an executor damages a segment of its own, or, up to AT_READ, its device
+ * memory. */
 enum dw_when {
     NEVER,
-    AT_LOAD,      /* brought to the memory that it computes with, before a step */
-    AT_COPIES,    /* sealed; the step from it goes on */
-    AT_COPIED,    /* the same: the segment, before it is copied */
-    AT_VOTE,      /* that step is done but for the vote and the update */
-    AT_SEAL,      /* just written and saved, before it is hashed: both */
-    AT_UPDATE,    /* the same, and it was written so: computed wrongly */
-    AT_LEAVING,   /* the same, when the vote before was the last one */
-    AT_LAST_READ, /* that vote has passed, the update behind it has not read */
-    AT_READ,      /* the same of any vote */
+    AT_LOAD,      /* the version is loaded to device memory, before a step */
+    AT_COPIES,    /* the version is sealed, and the step that reads it runs */
+    AT_COPIED,    /* as AT_COPIES, but the segment is damaged, before its copy */
+    AT_VOTE,      /* that step is done except vote and update */
+    AT_SEAL,      /* the version is written and saved, not hashed: damages both */
+    AT_UPDATE,    /* as AT_SEAL, and written so: computed wrongly */
+    AT_LEAVING,   /* as AT_UPDATE, when the vote before was the last vote */
+    AT_LAST_READ, /* the last vote has passed, its update has not read */
+    AT_READ,      /* as AT_LAST_READ, after any vote */
     AT_SWITCH,
     AT_RECOVERY,
     AT_CHECKPOINT,
     AT_END
 };
 
-/* Which rows may be damaged: all; those that no other rank has; the weights among these; all
- * weights; matrices among the weights that no other rank has, so much that the loss shows it. */
+/* The rows that may be damaged: all rows; rows that no other rank has; the weights among these
+ * rows; all weights; matrices among the weights that no other rank has, by so much that the loss
+ * shows it. */
 enum dw_which { ANY, OWNED, WEIGHTS, ALL_WEIGHTS, LOUD };
 
-/* A complete checkpoint, as rank 0 told of it. */
+/* A complete checkpoint, as rank 0 reported it. */
 struct dw_ckpt {
     struct hsp_m_ckpt m; /* without its reason */
     uint64_t epoch;
@@ -46,82 +49,88 @@ struct dw_ckpt {
 struct dw_scenario {
     struct xw_world *w;
     struct hsp_epoch_plan *plan[N_LAYOUTS];
-    uint64_t epoch;        /* the newest */
-    enum dw_layout layout; /* that it has */
-    enum dw_layout older;  /* while it switches: that it had; else NO_LAYOUT */
+    uint64_t epoch;        /* newest epoch */
+    enum dw_layout layout; /* layout of that epoch */
+    enum dw_layout older;  /* layout before a running switch; else NO_LAYOUT */
     bool switching;
-    bool fresh_processes;                     /* nothing is to be sealed */
+    bool fresh_processes;                     /* no epoch is to be sealed */
     uint32_t n_told, n_told_live;             /* STATE_DAMAGED */
-    struct hsp_m_damaged told;                /* the last one */
-    char part[256];                           /* of it */
-    uint32_t n_given_up;                      /* STATE_DAMAGED of a whole version */
-    uint64_t void_from;                       /* the least that was given up */
-    enum dw_layout void_plan;                 /* of this layout; NO_LAYOUT: none was */
-    uint32_t n_refused;                       /* PREPARE_FAILED for want of state */
+    struct hsp_m_damaged told;                /* last STATE_DAMAGED */
+    char part[256];                           /* part of `told` */
+    uint32_t n_given_up;                      /* STATE_DAMAGED that give up a version */
+    uint64_t void_from;                       /* least version that was given up */
+    enum dw_layout void_plan;                 /* layout of that version; NO_LAYOUT: none */
+    uint32_t n_refused;                       /* PREPARE_FAILED for lack of state */
     char broke[XW_MAX_DEV][HSP_TEXT_MAX + 1]; /* reasons of the last PEER_LOST of each device */
-    bool broken;                              /* something has broken and is not mended */
-    uint64_t broke_at;                        /* steps that were told of before */
+    bool broken;                              /* the epoch broke and was not recovered */
+    uint64_t broke_at;                        /* steps reported before */
     struct dw_ckpt ckpt[DW_CKPTS];            /* oldest first */
     uint32_t n_ckpt;
-    char refused[256]; /* why the last one was not taken */
+    char refused[256]; /* reason why the last checkpoint was not taken */
 };
 
 int dw_setup(void **state);
-int dw_setup_device(void **state); /* executors compute on mock devices, which want pinned memory */
+/* Sets up executors on mock devices (tests/lib), which need pinned memory. */
+int dw_setup_device(void **state);
 int dw_teardown(void **state);
 
-/* Executors, and the losses of one undisturbed device: the same for all stories. */
+/* Starts a scenario with the losses of one undisturbed device, the same for all scenarios. */
 struct dw_scenario dw_play_scenario(struct xw_world *w);
-/* The job goes on to its end, with these losses. */
+/* Goes on to the end of the job, and asserts these losses. */
 void dw_end_scenario(struct dw_scenario *s);
 void dw_free_plans(struct dw_scenario *s);
-void dw_assert_undisturbed(const struct dw_scenario *s); /* its losses are those */
+/* Asserts that the losses are those of one undisturbed device. */
+void dw_assert_undisturbed(const struct dw_scenario *s);
 
-/* Device @dev damages, @when, its own home of @version or the next that comes (@owner NOBODY,
- * TWIN), or what it keeps of rank @owner. */
+/* Orders device @dev to damage, at @when, its home of @version or of the next version that comes
+ * (@owner NOBODY, TWIN), or its copy of rank @owner. */
 void dw_plan_harm(enum dw_when when, unsigned dev, uint64_t version, unsigned owner);
-/* Its own home, in rows of @which. */
+/* Orders damage of the home in rows of @which. */
 void dw_plan_harm_in(enum dw_when when, unsigned dev, uint64_t version, enum dw_which which);
-/* The version that was damaged. False: none was yet. */
+/* Returns the damaged version in *ret_version, or false if none was damaged yet. */
 bool dw_harmed(uint64_t *ret_version);
-/* Each number has rows and bits of its own. */
+/* Sets the salt: each number chooses other rows and bits. */
 void dw_salt(uint64_t salt);
-/* The segment of @dir with @owner's part of layout @plan at @version; NULL: there is none. */
+/* Opens the segment of @dir with @owner's part of layout @plan at @version; NULL: there is none. */
 struct hsp_state_segment *dw_open_piece(const char *dir, uint64_t plan, uint32_t owner,
                                         uint64_t version);
-/* Damages it; the second time that is undone. */
+/* Flips a bit of that segment; a second call restores the bit. */
 void dw_flip_piece(const char *dir, uint64_t plan, uint32_t owner, uint64_t version,
                    enum dw_which which);
-/* The device that keeps a copy of rank @owner's part, and not its own. */
+/* Returns another device that keeps a copy of rank @owner's part. */
 int dw_buddy_of(const struct dw_scenario *s, uint32_t owner);
 int dw_ranks_of(const struct dw_scenario *s);
 
-/* Epoch 11, fresh, until step @step. */
+/* Runs epoch 11, fresh, until step @step. */
 void dw_begin(struct dw_scenario *s, enum dw_layout layout, uint64_t step);
-/* Epoch 12 is prepared, to go on in layout @to with all three devices; dw_arm: its two predecessors may leave. */
+/* Prepares epoch 12, to go on in layout @to with all three devices. dw_arm lets the two devices of
+ * epoch 11 hand over. */
 void dw_prepare_switch(struct dw_scenario *s, enum dw_layout to);
 void dw_arm(struct dw_scenario *s);
 void dw_kill_all(struct dw_scenario *s);
-/* The next message of device @dev, if one comes within @ms: noted. */
+/* Notes the next message of device @dev, if one comes within @ms. */
 bool dw_hear(struct dw_scenario *s, int dev, int ms);
-/* Waits for a message of @type from device @dev; its words about damage are counted. */
+/* Waits for a message of @type from device @dev, and counts reports of damage. */
 void dw_await_msg(struct dw_scenario *s, int dev, uint16_t type);
-/* The epoch breaks: all are sealed. */
+/* Waits until the epoch breaks, and seals all. */
 void dw_await_break(struct dw_scenario *s, int n);
 bool dw_broke_with(const struct dw_scenario *s, const char *what);
-/* The least version of @layout that was given up and may not be deleted yet; UINT64_MAX: none. */
+/* Returns the least version of @layout that was given up and may not be deleted yet; UINT64_MAX:
+ * none. */
 uint64_t dw_void_from(const struct dw_scenario *s, enum dw_layout layout);
-/* All are READY, so they have nothing of it any more; from now on none counts as given up. */
+/* Asserts that no given up version is left, since all are READY. From now on none counts as given
+ * up. */
 void dw_assert_void(struct dw_scenario *s);
-/* The pieces of layout @layout on devices 0 to 2, but for those that were given up. */
+/* Lists the pieces of @layout on devices 0 to 2, except pieces of given up versions. */
 uint32_t dw_scan(struct dw_scenario *s, enum dw_layout layout, struct hsp_state_piece ret[64]);
 uint64_t dw_newest(struct dw_scenario *s, enum dw_layout layout);
-/* The same, of which the buddy of rank @owner has a copy: a version that was killed before is taken away. */
+/* Returns the newest whole version of which another device has a copy of rank @owner's part. A
+ * later version, whose copy a kill prevented, is deleted. */
 uint64_t dw_newest_copied(struct dw_scenario *s, enum dw_layout layout, uint32_t owner);
-/* All answers to a PREPARE: true when all are READY. */
+/* Receives all answers to a PREPARE. Returns true if all are READY. */
 bool dw_all_ready(struct dw_scenario *s, int n);
-/* Goes on from the newest version that is whole in @layout and was not given up, in the same
- * layout; tries again when one of them lacks what it was to have. Returns the version. */
+/* Goes on in @layout from its newest whole version that was not given up; tries again if a device
+ * lacks state. Returns the version. */
 uint64_t dw_recover(struct dw_scenario *s, enum dw_layout layout);
 
 #endif

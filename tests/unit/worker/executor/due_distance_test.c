@@ -6,22 +6,22 @@
 #include "worker/executor/due_distance.h"
 
 struct job {
-    double alone, more;   /* seconds of a step, and what a due version takes more */
-    uint64_t over;        /* steps beside which that is copied */
+    double alone, more;   /* seconds of a step, and extra seconds of a due version */
+    uint64_t over;        /* steps beside the copy of a due version */
     uint64_t val_every;   /* steps with a validation of 10 s; 0: none */
-    uint64_t warm;        /* steps at first that take three times as long */
+    uint64_t warm;        /* first steps, which take three times as long */
     double noise;         /* standard deviation of a step, as a part of it */
     uint64_t seed, steps; /* 0: 3000 steps */
 };
 
-/* Mean 0, standard deviation 1. */
+/* Returns a random value with mean 0 and standard deviation 1. */
 static double swing(uint64_t step)
 {
     return hsp_rng_normal(hsp_test_rand("step", 0), 0, step, 0);
 }
 
-/* Where the distance is after the steps from the begin of an epoch. @ret_due: of the last 1000 steps each @ret_due-th
- * version was due. */
+/* Returns the distance after the steps of an epoch. *ret_due: each *ret_due-th version of the last
+ * 1000 steps was due. */
 static uint64_t settles(struct hsp_due_distance *d, struct job j, double *ret_due)
 {
     uint64_t newest = 0, left = 1, n_due = 0;
@@ -83,7 +83,7 @@ static void it_follows_what_changes(void **state)
     assert_int_equal(settles_at(&d, 0.5, 0.398, 2), 80);
 }
 
-/* Copies that take longer than the distance leave no step alone: that is found out all the same. */
+/* Copies that take longer than the distance leave no step alone; the cost is found all the same. */
 static void steps_without_a_copy_are_seen(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void steps_without_a_copy_are_seen(void **state)
     }
 }
 
-/* One step that an unrelated process has slowed is no cost of copies. */
+/* One step that an unrelated process slows does not count as a cost of copies. */
 static void the_median_of_steps_counts(void **state)
 {
     (void)state;
@@ -121,13 +121,13 @@ static void the_median_of_steps_counts(void **state)
         hsp_due_distance_step(&d, i < 4 ? 9 : 1, false, false);
     }
     hsp_due_distance_step(&d, 1.1, true, false);
-    hsp_due_distance_step(&d, 0.945, true, false); /* by chance less */
+    hsp_due_distance_step(&d, 0.945, true, false); /* less, by chance */
     hsp_due_distance_stable(&d);
     assert_int_equal(hsp_due_distance_choose(&d), 5);
 }
 
-/* Steps take 1.75 s and a version costs 0.02 s. It may take 0.25 % of the time, so each 5th version
- * may be due, and no more of them where the cost is far below the noise of steps. */
+/* Steps take 1.75 s and a version costs 0.02 s. A version may take 0.25 % of the time, so each 5th
+ * version may be due, and no more versions where the cost is far below the noise of steps. */
 static void noise_does_not_hide_a_cost(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void noise_does_not_hide_a_cost(void **state)
     }
 }
 
-/* Nor is it taken for much more than it is. */
+/* The bound of a known cost is not much greater than the cost. */
 static void a_known_cost_has_a_near_bound(void **state)
 {
     (void)state;

@@ -75,16 +75,16 @@ static void a_checkpoint_makes_a_version_due(void **state)
     struct hsp_due d = begin(0, 10, 1000, 0);
     (void)pass(&d, 0, C, C);
     assert_false(hsp_due_waits(&d, 5));
-    struct hsp_due_news news = pass(&d, 5, C | K, C); /* asked for: 6 */
+    struct hsp_due_news news = pass(&d, 5, C | K, C); /* the wish makes 6 due */
     assert_int_equal(news.checkpoint, HSP_DUE_NONE);
     assert_false(news.refused);
     assert_int_equal(d.newest, 6);
-    assert_true(pass(&d, 6, K, C).refused); /* rank 0 asks again, and has not sealed 6 */
+    assert_true(pass(&d, 6, K, C).refused); /* rank 0 repeats its wish, and has not sealed 6 */
     news = pass(&d, 7, C, C);
     assert_true(news.stable && news.asked);
     assert_int_equal(news.checkpoint, 6);
     (void)pass(&d, 8, C, C);
-    (void)pass(&d, 9, C, C); /* the calendar's: 10 */
+    (void)pass(&d, 9, C, C); /* 10 is of a periodic checkpoint */
     assert_int_equal(d.newest, 10);
     for (uint64_t t = 10; t < 19; t++) {
         news = pass(&d, t, 0, 0);
@@ -119,7 +119,7 @@ static void a_record_says_what_is_confirmed_here(void **state)
         assert_int_equal(hsp_due_record(&d, 4, &armed), all ? 0 : C);
         assert_int_equal(armed, 9);
         assert_int_equal(hsp_due_record(&d, HSP_DUE_NONE, &armed), 0);
-        assert_int_equal(armed, 0); /* it cannot leave: 4 has to become stable first */
+        assert_int_equal(armed, 0); /* no hand-over: 4 has to become stable first */
     }
 }
 
@@ -129,12 +129,12 @@ enum { RANKS = 3 };
 
 struct rank {
     struct hsp_due due;
-    uint64_t step;             /* the vote that it has passed, or its record waits for */
-    bool said;                 /* its record of that vote has gone */
-    uint64_t saved, confirmed; /* versions */
+    uint64_t step;             /* vote that the rank has passed, or for which its record waits */
+    bool said;                 /* its record of that vote is sent */
+    uint64_t saved, confirmed; /* newest such versions */
     uint64_t slot[2];          /* sealed versions; HSP_DUE_NONE */
-    uint32_t at;               /* the one with `saved` */
-    uint64_t stable;           /* that it knows */
+    uint32_t at;               /* slot of `saved` */
+    uint64_t stable;           /* newest stable version that the rank knows */
 };
 
 struct ranks {
@@ -157,7 +157,7 @@ static void save(struct rank *r)
     r->saved = r->due.newest;
 }
 
-/* A copy of it stands for those that others keep. */
+/* Lets rank @me act. Its saved version stands also for the copies on other ranks. */
 static void act(struct ranks *x, uint32_t me, uint64_t dice)
 {
     struct rank *r = &x->r[me];
@@ -193,7 +193,7 @@ static void act(struct ranks *x, uint32_t me, uint64_t dice)
     }
 }
 
-/* The greatest version that all ranks have sealed. */
+/* Returns the greatest version that all ranks have sealed. */
 static uint64_t whole(const struct ranks *x)
 {
     uint64_t best = HSP_DUE_NONE;
@@ -208,7 +208,7 @@ static uint64_t whole(const struct ranks *x)
     return best;
 }
 
-/* Whatever each of them knows: what anybody knows to be stable can be gone back to. */
+/* The job can go back to each version that any rank knows to be stable. */
 static void a_stable_version_is_whole_at_any_moment(void **state)
 {
     (void)state;

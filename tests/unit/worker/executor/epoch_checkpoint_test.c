@@ -1,5 +1,5 @@
-/* The members of an epoch write a checkpoint: want of memory, folders that others left, damage, and
- * disks that do not answer, are slow, or are not mounted. */
+/* Checks that members of an epoch write a checkpoint despite lack of memory, left-over folders,
+ * damage, and disks that do not answer, are slow, or are not mounted. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/folder.h"
 
-/* @shared: all see the same folder. */
+/* Makes a world. @shared: all members have the same folder. */
 static void make_world(struct em_world *w, uint32_t n, bool shared)
 {
     em_make_world(w, n);
@@ -25,7 +25,7 @@ static void make_world(struct em_world *w, uint32_t n, bool shared)
     }
 }
 
-/* There is a checkpoint of EM_STEP, which is the last version. */
+/* Makes a checkpoint of EM_STEP, the last version. */
 static void make_last(struct em_world *w)
 {
     for (uint32_t r = 0; r < w->n; r++) {
@@ -41,7 +41,7 @@ static void keep_to_the_end(struct em_world *w, void (*keep)(struct em_member *m
     em_join(w);
 }
 
-/* ---- want of memory on the thread of rank 2 ---- */
+/* ---- lack of memory on the thread of rank 2 ---- */
 
 static unsigned nth_fails;
 static _Thread_local unsigned allocation, failing; /* 0: none */
@@ -60,7 +60,7 @@ static void keep_without_memory(struct em_member *m)
     em_keep(m);
 }
 
-/* All meet for a checkpoint; a member without memory for it must not leave the others waiting. */
+/* A member without memory for a checkpoint must not leave the others waiting for its messages. */
 static void a_member_without_memory_for_a_checkpoint_ends_the_epoch(void **state)
 {
     (void)state;
@@ -70,7 +70,7 @@ static void a_member_without_memory_for_a_checkpoint_ends_the_epoch(void **state
             make_world(&w, 3, kind == 1);
             nth_fails = nth;
             keep_to_the_end(&w, keep_without_memory);
-            /* A part of a shared one that is not written is told of; else nothing can go on. */
+            /* A missing part of a shared checkpoint is reported; else the epoch ends. */
             bool told = kind == 1 && nth == 2;
             assert_int_equal(w.m[2].e.uncopied.code, told ? HSP_OK : HSP_ENOMEM);
             assert_int_equal(w.m[0].e.uncopied.code, told ? HSP_OK : HSP_ECANCELED);
@@ -87,7 +87,7 @@ static void write_checkpoint(struct em_member *m)
     m->st = hsp_epoch_checkpoint(&m->e, EM_STEP, &sum, &m->disk, &m->err);
 }
 
-/* All members write; returns the result of rank 0. */
+/* Lets all members write. Returns the result of rank 0. */
 static enum hsp_status checkpoint(struct em_world *w, struct hsp_err *err)
 {
     em_start(w, write_checkpoint);
@@ -116,7 +116,7 @@ static void make_folder(const struct em_world *w, const char *name)
     hsp_folder_close(&f);
 }
 
-/* The folder in which the job of @w writes step @step. */
+/* Returns the folder in which the job of @w writes step @step. */
 static const char *attempt(const struct em_world *w, uint64_t step)
 {
     static char name[HSP_CKPT_NAME];
@@ -127,7 +127,7 @@ static const char *attempt(const struct em_world *w, uint64_t step)
     return name;
 }
 
-/* Its room is wanted, most of all when it was want of room that failed. */
+/* A failed attempt must free its room, most of all after a lack of room. */
 static void an_attempt_that_failed_leaves_nothing(void **state)
 {
     struct hsp_err err;
@@ -135,18 +135,18 @@ static void an_attempt_that_failed_leaves_nothing(void **state)
     for (int shared = 0; shared < 2; shared++) {
         struct em_world w;
         make_world(&w, 3, shared == 1);
-        make_folder(&w, attempt(&w, 30));   /* of one that was killed */
-        make_folder(&w, "step-0000000040"); /* ours cannot take the name: */
+        make_folder(&w, attempt(&w, 30));   /* of a killed attempt */
+        make_folder(&w, "step-0000000040"); /* the attempt cannot take the name: */
         make_folder(&w, "step-0000000040/mine");
-        make_folder(&w, attempt(&w, 50)); /* of another history */
+        make_folder(&w, attempt(&w, 50)); /* an attempt of another history */
         assert_int_equal(checkpoint(&w, &err), HSP_OK);
         assert_false(is_there(&w, attempt(&w, 30)));
         assert_true(is_there(&w, "step-0000000040/manifest.json"));
         assert_true(is_there(&w, attempt(&w, 50)));
         if (shared == 1) {
-            w.m[1].p.checkpoint_path = "/dev/null/x"; /* cannot write its part */
+            w.m[1].p.checkpoint_path = "/dev/null/x"; /* so it cannot write its part */
         } else {
-            w.m[0].data.set.n_tokens = 2; /* there is no manifest for the shard */
+            w.m[0].data.set.n_tokens = 2; /* so there is no manifest for the shard */
         }
         assert_int_equal(checkpoint(&w, &err), shared == 1 ? HSP_EIO : HSP_EINVAL);
         char shard[4400];
@@ -157,8 +157,8 @@ static void an_attempt_that_failed_leaves_nothing(void **state)
     }
 }
 
-/* A path that is not shared, against what was said: rank 0 does not see what rank 1 leaves there
- * at each checkpoint. */
+/* The path is not shared, against the configuration: rank 0 does not see the files that rank 1
+ * leaves there at each checkpoint. */
 static void a_rank_deletes_what_it_left_on_its_own_disk(void **state)
 {
     struct hsp_err err;
@@ -178,7 +178,7 @@ static void a_rank_deletes_what_it_left_on_its_own_disk(void **state)
         w.m[1].e.ckpt_written = second ? 30 : 0;
         assert_int_equal(checkpoint(&w, &err), HSP_EDIGEST);
         assert_non_null(strstr(err.msg, ": checkpoint.path must be one folder on all nodes"));
-        for (uint64_t step = 20; step <= 30; step += 10) { /* rank 0 may be at that of 30 */
+        for (uint64_t step = 20; step <= 30; step += 10) { /* rank 0 may be writing 30 */
             (void)snprintf(path, sizeof path, "%s/t/%s", own, attempt(&w, step));
             assert_int_equal(access(path, F_OK) == 0, step == 30 || !second);
         }
@@ -195,7 +195,7 @@ static void an_attempt_under_way_is_left_alone(void **state)
     for (int shared = 0; shared < 2; shared++) {
         struct em_world w;
         make_world(&w, 2, shared == 1);
-        for (uint32_t r = 0; r < 2; r++) { /* that of the epoch before */
+        for (uint32_t r = 0; r < 2; r++) { /* attempt of the epoch before */
             atomic_store(&w.m[r].env.writing, 1);
         }
         make_folder(&w, attempt(&w, 30));
@@ -213,7 +213,7 @@ static void an_attempt_under_way_is_left_alone(void **state)
     }
 }
 
-/* The new one is in place and can be begun with, whatever becomes of an old one. */
+/* The new checkpoint is in place and usable, also if an old checkpoint cannot be deleted. */
 static void an_old_checkpoint_that_stays_makes_the_new_one_no_worse(void **state)
 {
     struct hsp_err err;
@@ -228,7 +228,7 @@ static void an_old_checkpoint_that_stays_makes_the_new_one_no_worse(void **state
     }
 }
 
-/* The next version is made of it. */
+/* The next version is made of the damaged version. */
 static void damage_that_a_checkpoint_finds_ends_the_epoch(void **state)
 {
     (void)state;
@@ -244,15 +244,15 @@ static void damage_that_a_checkpoint_finds_ends_the_epoch(void **state)
     }
 }
 
-/* ---- what the disk does ---- */
+/* ---- faults of the disk ---- */
 
 static struct em_member
-    *at_writing; /* whose home is damaged when its part is written; NULL: none */
+    *at_writing; /* member whose home is damaged when its part is written; NULL: none */
 
-/* A call of the disk that does not come back until hangs is NEVER again. */
+/* The call of the disk that hangs until `hangs` is NEVER again. */
 enum hanging { NEVER, AT_OPEN, AT_PUT, AT_COMMIT, AT_PRUNE };
 static _Atomic(enum hanging) hangs;
-static atomic_uint n_hung; /* so far */
+static atomic_uint n_hung; /* hung calls so far */
 
 static void hang(enum hanging at)
 {
@@ -264,7 +264,7 @@ static void hang(enum hanging at)
     }
 }
 
-static struct hsp_ex_epoch *_Atomic ends_at_open; /* is over when the next checkpoint is begun */
+static struct hsp_ex_epoch *_Atomic ends_at_open; /* epoch that ends at the begin of a checkpoint */
 static atomic_uint n_puts;
 
 enum hsp_status __wrap_hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
@@ -322,7 +322,7 @@ enum hsp_status __wrap_hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_in
     return __real_hsp_ckpt_commit(dir, info, data, config_json, ret, err);
 }
 
-/* The compiler compares them with the product's. */
+/* The compiler compares these types with those of the product. */
 __typeof__(hsp_ckpt_prune) __real_hsp_ckpt_prune, __wrap_hsp_ckpt_prune;
 
 enum hsp_status __wrap_hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, size_t keep,
@@ -333,9 +333,9 @@ enum hsp_status __wrap_hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_inf
     return __real_hsp_ckpt_prune(dir, us, keep, cut, n_cuts, err);
 }
 
-/* A dead server of a hard mount: the epoch goes on after its bound, and says which path does not
- * answer. The next checkpoint waits for nothing, and no second call hangs. When the server is back
- * all is as before. */
+/* The server of a hard mount is dead: the epoch goes on after its time limit, and reports the path
+ * that does not answer. The next checkpoint fails without a wait, and no second call hangs. When
+ * the server is back checkpoints are written again. */
 static void a_disk_that_does_not_answer_ends_no_epoch(void **state)
 {
     (void)state;
@@ -345,16 +345,16 @@ static void a_disk_that_does_not_answer_ends_no_epoch(void **state)
         char want[4400];
         make_world(&w, 2, k % 2 == 1);
         for (uint32_t r = 0; r < 2; r++) {
-            w.m[r].env.disk_ms = k < 2 ? 100 : 500; /* so that it gets as far as what hangs */
+            w.m[r].env.disk_ms = k < 2 ? 100 : 500; /* long enough to reach the hanging call */
         }
-        /* A shared one is committed by rank 0 alone. */
+        /* Rank 0 alone commits a shared checkpoint. */
         const unsigned n = atomic_load(&n_hung) + (k == 5 ? 1 : 2);
         (void)snprintf(want, sizeof want, "n0/0: %s does not answer since ", w.folder);
         atomic_store(&hangs, (enum hanging)(AT_OPEN + k / 2));
         assert_int_equal(checkpoint(&w, &err), HSP_ETIMEDOUT);
         assert_true(strncmp(err.msg, want, strlen(want)) == 0);
         (void)alarm(60);
-        while (atomic_load(&n_hung) != n) { /* its thread may begin late */
+        while (atomic_load(&n_hung) != n) { /* the disk thread may begin late */
             (void)usleep(1000);
         }
         assert_int_equal(checkpoint(&w, &err), HSP_ETIMEDOUT);
@@ -373,7 +373,7 @@ static void a_disk_that_does_not_answer_ends_no_epoch(void **state)
     }
 }
 
-/* It takes a slow disk long to delete a large one: that disk is not taken for dead. */
+/* A slow disk that takes long to delete a large checkpoint does not count as dead. */
 static void an_old_checkpoint_may_go_slowly(void **state)
 {
     struct em_world w;
@@ -384,7 +384,7 @@ static void an_old_checkpoint_may_go_slowly(void **state)
     atomic_store(&hangs, AT_PRUNE);
     assert_ok(checkpoint(&w, &err), &err);
     assert_true(is_there(&w, "step-0000000040/manifest.json"));
-    atomic_store(&w.m[0].env.writing, 1); /* none is deleted behind the next one */
+    atomic_store(&w.m[0].env.writing, 1); /* so the next checkpoint deletes none */
     assert_ok(checkpoint(&w, &err), &err);
     assert_true(is_there(&w, "step-0000000020"));
     atomic_store(&hangs, NEVER);
@@ -396,7 +396,7 @@ static void an_old_checkpoint_may_go_slowly(void **state)
     em_end_world(&w);
 }
 
-/* Who ends an epoch does not wait for its disk. */
+/* The end of an epoch does not wait for the disk. */
 static void an_epoch_that_is_over_leaves_its_disk(void **state)
 {
     struct em_world w;
@@ -425,7 +425,7 @@ static void an_epoch_that_is_over_leaves_its_disk(void **state)
     em_end_world(&w);
 }
 
-/* Each slab is written soon, all of them are not: an epoch that is over writes no more. */
+/* Each slab is written soon, all slabs take long: an epoch that is over stops writing. */
 static void an_epoch_that_is_over_writes_no_more(void **state)
 {
     struct em_world w;
@@ -446,7 +446,7 @@ static void an_epoch_that_is_over_writes_no_more(void **state)
     em_end_world(&w);
 }
 
-/* Rank 0 lives on; rank 1 ends with the checkpoint. */
+/* Keeps rank 0 running; rank 1 ends with the checkpoint. */
 static void keep_or_write(struct em_member *m)
 {
     if (m->p.rank == 0) {
@@ -457,19 +457,19 @@ static void keep_or_write(struct em_member *m)
     }
 }
 
-/* Nothing was sent to the agent of @m. */
+/* Asserts that no message was sent to the agent of @m. */
 static void assert_told_nothing(const struct em_member *m)
 {
     char byte;
     assert_true(recv(m->agent, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
 }
 
-/* Rank 1 hears first that the epoch ends. A job that is being suspended would go on if hspmdd were told
- * that a disk has failed. */
+/* Rank 1 learns first that the epoch ends. If a failed disk were reported to hspmdd, a job that is
+ * being suspended would go on. */
 static void the_end_of_an_epoch_is_no_fault_of_a_disk(void **state)
 {
     static const struct {
-        bool shared, waits; /* rank 1 waits for its disk; else it is between two slabs */
+        bool shared, waits; /* waits: rank 1 waits for its disk; else between two slabs */
     } cases[] = {{false, false}, {true, false}, {true, true}};
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
@@ -486,20 +486,21 @@ static void the_end_of_an_epoch_is_no_fault_of_a_disk(void **state)
         assert_told_nothing(&w.m[0]);
         w.m[1].e.cancelled = false;
         (void)alarm(60);
-        while (checkpoint(&w, &err) != HSP_OK) { /* the thread of the disk may still be at it */
+        while (checkpoint(&w, &err) != HSP_OK) { /* the disk thread may still be writing */
             (void)usleep(1000);
         }
         em_end_world(&w);
     }
 }
 
-/* The path of members is not mounted: the folder is none of the job's, and none is made in its
- * place. As soon as a person makes it there are checkpoints, also when the job began without it. */
+/* The path of members is not mounted: the folder is not the job's, and no folder is made in its
+ * place. As soon as a person makes the folder, checkpoints are written, also if the job began
+ * without it. */
 static void what_is_not_mounted_gets_no_checkpoint(void **state)
 {
     static const char *const who[] = {"n0/0: ", "n1/0: ", "n1/0 and 1 more: "};
     (void)state;
-    for (uint32_t k = 0; k < 3; k++) { /* rank 0; rank 1; ranks 1 and 2 */
+    for (uint32_t k = 0; k < 3; k++) { /* not mounted: rank 0; rank 1; ranks 1 and 2 */
         struct em_world w;
         struct hsp_err err = {0};
         char root[4300], job[4400], want[4600];
@@ -517,7 +518,7 @@ static void what_is_not_mounted_gets_no_checkpoint(void **state)
                                 "hspmd-worker"
                               : ", but on n0/0: mount checkpoint.path on all nodes");
         assert_string_equal(err.msg, want);
-        assert_int_equal(rmdir(root), 0); /* it is empty */
+        assert_int_equal(rmdir(root), 0); /* the folder is empty */
         for (uint32_t r = 0; r < 3; r++) {
             w.m[r].p.checkpoint_path = root;
         }
@@ -530,7 +531,7 @@ static void what_is_not_mounted_gets_no_checkpoint(void **state)
     }
 }
 
-/* It would be a complete checkpoint of state that no rank has had. */
+/* Without the check a complete checkpoint of state that no rank had would arise. */
 static void state_damaged_while_it_is_written_is_no_checkpoint(void **state)
 {
     struct em_world w;

@@ -1,6 +1,6 @@
-/* The state of an epoch on a device whose memory the host cannot touch (tests/lib/mockdev.h), and
- * on a CPU: the pinning and unpinning of its segments, the copies, the message where nothing can be
- * pinned, and the comparison of each byte. */
+/* Checks the state of an epoch on a device whose memory the host cannot access
+ * (tests/lib/mockdev.h), and on a CPU: pinning and unpinning of segments, copies, the message if no
+ * memory can be pinned, and the comparison of each byte. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -20,7 +20,7 @@
 #include "worker/executor/epoch_segments.h"
 #include "worker/state/segment_name.h"
 
-#define BYTES 256 /* of a version: one tensor of 8 x 4 doubles */
+#define BYTES 256 /* bytes of a version: one tensor of 8 x 4 doubles */
 
 static int64_t full[HSP_MAX_RANK] = {8, 4};
 
@@ -62,7 +62,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* The epoch has ended, and the device has no job any more. */
+/* Gives all memory back: the epoch has ended, and the device has no job any more. */
 static void give_all_back(struct world *w)
 {
     hsp_epoch_leave_segments(&w->e);
@@ -106,18 +106,18 @@ static void assert_no_breach(struct world *w)
     }
 }
 
-/* As at PREPARE. */
+/* Takes memory as PREPARE does. */
 static void take(struct world *w)
 {
     struct hsp_err err = {0};
     bool of_host;
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     assert_ok(hsp_epoch_device_take(&w->e, &of_host, &err), &err);
-    assert_int_equal(pinned(w), 0); /* a segment that is damaged is made anew until then */
+    assert_int_equal(pinned(w), 0); /* before that a damaged segment may be made again */
     hsp_epoch_device_pin(&w->e);
 }
 
-/* As at the end. */
+/* Gives memory back as the end of an epoch does. */
 static void leave(struct world *w)
 {
     hsp_epoch_device_close(&w->e);
@@ -126,7 +126,7 @@ static void leave(struct world *w)
     assert_no_breach(w);
 }
 
-/* A version goes to the device and, as the engine has written it there, back into the other
+/* Copies a version to the device and, as the engine has written it there, back into the other
  * segment. */
 static void there_and_back(struct world *w, double first)
 {
@@ -156,7 +156,7 @@ static void segments_are_pinned_as_long_as_they_are_used(void **state)
         there_and_back(w, 10.0 * k);
         leave(w);
     }
-    hsp_epoch_device_close(&w->e); /* again: nothing */
+    hsp_epoch_device_close(&w->e); /* a second call does nothing */
     assert_no_breach(w);
 }
 
@@ -188,7 +188,8 @@ static uint32_t first_that_differs(struct world *w, uint64_t version)
     return row;
 }
 
-/* A flipped bit anywhere in the state is found; damage of the segment alone is not the state's. */
+/* Asserts that a flipped bit anywhere in the state is found. Damage of the segment alone is no
+ * damage of the state. */
 static void compare(struct world *w, int64_t rows, int64_t columns)
 {
     struct hsp_err err = {0};
@@ -223,8 +224,8 @@ static void the_state_is_compared_with_its_seal(void **state)
     compare(*state, 60000, 4);
 }
 
-/* What an update has read of what the epoch began with is held against its seal; behind no-op
- * steps, too, whose versions need not be sealed. */
+/* The state that the first update has read is compared with the seal of the first version; also
+ * after no-op steps, whose versions need not be sealed. */
 static void what_was_read_first_is_compared_with_its_seal(void **state)
 {
     struct world *w = *state;
@@ -252,7 +253,7 @@ static void what_was_read_first_is_compared_with_its_seal(void **state)
     leave(w);
 }
 
-/* Later it is held against what the update before it has written. */
+/* A later update is compared with the state as the update before has written it. */
 static void what_was_read_is_compared_with_what_was_written(void **state)
 {
     struct world *w = *state;
@@ -273,7 +274,7 @@ static void what_was_read_is_compared_with_what_was_written(void **state)
     leave(w);
 }
 
-/* A segment has the words that the update has written, also of the version before the newest. */
+/* A segment is compared with the sums of its update, also for the version before the newest. */
 static void a_segment_is_compared_with_what_was_written(void **state)
 {
     struct world *w = *state;
@@ -309,8 +310,8 @@ static enum hsp_status no_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp_
     return hsp_err_set(err, HSP_EIO, 0, "%" PRId64 " elements are touched while a switch waits", n);
 }
 
-/* What is computed with is no segment: one may be written while the other is. Nothing of it is
- * touched before it is loaded. */
+/* The state in use is apart from the segments, so both may be written at the same time. Its memory
+ * is not touched before it is loaded. */
 static void a_cpu_has_its_state_apart(void **state)
 {
     struct world *w = *state;
@@ -345,7 +346,7 @@ static enum hsp_status count_copy(struct hsp_backend *b, enum hsp_devq q, void *
     return copy_of(b, q, dst, src, bytes, err);
 }
 
-/* The device has one version, and each due version leaves it once. */
+/* The device has one version, and each due version is copied from the device once. */
 static void a_due_version_leaves_its_only_slot_once(void **state)
 {
     struct world *w = *state;
@@ -365,9 +366,9 @@ static void a_due_version_leaves_its_only_slot_once(void **state)
     leave(w);
 }
 
-#define PIECE 4150 /* the files have three: 8192 bytes in front of the area */
+#define PIECE 4150 /* a file has three pieces: 8192 bytes precede the area */
 
-/* In an executor a piece has 256 MiB. No copy lies in two of them. */
+/* In an executor a piece has 256 MiB. No copy crosses a piece. */
 static void segments_are_pinned_in_pieces(void **state)
 {
     struct world *w = *state;
@@ -379,7 +380,7 @@ static void segments_are_pinned_in_pieces(void **state)
     leave(w);
 }
 
-static struct world *ends; /* NULL: it goes on */
+static struct world *ends; /* world whose epoch ends; NULL: none */
 static enum hsp_status (*pin_now)(struct hsp_backend *b, void *p, size_t bytes,
                                   struct hsp_err *err);
 
@@ -410,12 +411,12 @@ static void an_epoch_that_is_cancelled_pins_no_more(void **state)
     leave(w);
     w->e.cancelled = false;
     take(w);
-    hsp_epoch_device_leave(&w->e); /* no step of a switch waits until something is unpinned */
+    hsp_epoch_device_leave(&w->e); /* no step of a switch waits for unpinning */
     assert_int_equal(pinned(w), 6);
     leave(w);
 }
 
-/* Of a rank that holds nothing. */
+/* A rank without state has a segment without bytes. */
 static void a_segment_without_bytes_is_not_pinned(void **state)
 {
     struct world *w = *state;
@@ -427,7 +428,7 @@ static void a_segment_without_bytes_is_not_pinned(void **state)
     leave(w);
 }
 
-/* Nothing is left pinned of an epoch for which there is no memory. */
+/* An epoch without memory leaves no pinned bytes. */
 static void no_memory_no_pins(void **state)
 {
     struct world *w = *state;
@@ -451,7 +452,7 @@ static enum hsp_status alloc_but_pinned(struct hsp_backend *b, enum hsp_mem mem,
                : alloc_all(b, mem, bytes, ret, err);
 }
 
-/* Of a host that pins nothing no plan is told that the device is smaller. */
+/* If the host cannot pin memory, the planner is not told that the device is smaller. */
 static void want_of_pinned_memory_is_not_the_devices(void **state)
 {
     struct world *w = *state;
@@ -469,7 +470,7 @@ static void want_of_pinned_memory_is_not_the_devices(void **state)
     leave(w);
 }
 
-/* As at PREPARE of layout @plan, with a state of @rows times 4 doubles. */
+/* Prepares layout @plan as PREPARE does, with a state of @rows times 4 doubles. */
 static void prepare(struct world *w, uint64_t plan, int64_t rows)
 {
     const int64_t ext[HSP_MAX_RANK] = {rows, 4};
@@ -484,7 +485,7 @@ static void prepare(struct world *w, uint64_t plan, int64_t rows)
     hsp_epoch_device_pin(&w->e);
 }
 
-/* As at its end; @dropped: before it began. */
+/* Ends the epoch; @dropped: before its begin. */
 static void end(struct world *w, bool dropped)
 {
     w->e.dropped = dropped;
@@ -497,7 +498,7 @@ static uint32_t pins(const struct world *w)
     return hsp_mockdev_tally(w->env.backend).pins;
 }
 
-/* The file of slot @slot in layout @plan; 0: there is none. */
+/* Returns the inode of slot @slot in layout @plan; 0: there is none. */
 static ino_t file_of(const struct world *w, uint64_t plan, int slot, const char *ending)
 {
     char path[4300];
@@ -507,8 +508,8 @@ static ino_t file_of(const struct world *w, uint64_t plan, int slot, const char 
     return stat(path, &sb) == 0 ? sb.st_ino : 0;
 }
 
-/* What a layout had that was released is what the next one gets: no page is new, and none is pinned
- * again. Of the state that lay there nothing is a source. */
+/* The next layout gets the segments of a released layout: no page is new, and none is pinned again.
+ * The state in these segments is no source any more. */
 static void the_next_layout_pins_nothing(void **state)
 {
     struct world *w = *state;
@@ -544,7 +545,7 @@ static void the_next_layout_pins_nothing(void **state)
         }
         hsp_segment_seal(w->e.seg[0], 9);
         end(w, false);
-        struct hsp_state_segment *s = NULL; /* as another process finds it */
+        struct hsp_state_segment *s = NULL; /* opened as another process does */
         struct hsp_segment_key key;
         const struct hsp_segname name = {.job = 3, .plan = plan};
         hsp_segname_key(&name, &key);
@@ -559,7 +560,7 @@ static void the_next_layout_pins_nothing(void **state)
     assert_no_breach(w);
 }
 
-/* The same layout goes on in the same mappings. */
+/* An epoch of the same layout uses the same mappings. */
 static void a_layout_that_goes_on_is_pinned_once(void **state)
 {
     struct world *w = *state;
@@ -578,7 +579,8 @@ static void a_layout_that_goes_on_is_pinned_once(void **state)
     assert_no_breach(w);
 }
 
-/* The home has no room in what it had, a copy has: that stays pinned, and is unpinned at last. */
+/* The old segments are too small for the home, but not for a copy: the copy takes them pinned, and
+ * they are unpinned at the end. */
 static void a_copy_takes_the_spare_of_a_home(void **state)
 {
     struct world *w = *state;
@@ -609,7 +611,7 @@ static void a_copy_takes_the_spare_of_a_home(void **state)
     assert_no_breach(w);
 }
 
-/* Another executor lacks room. */
+/* Another executor lacks room and cuts the spare. */
 static void a_spare_that_was_cut_is_not_used(void **state)
 {
     struct world *w = *state;
@@ -624,15 +626,15 @@ static void a_spare_that_was_cut_is_not_used(void **state)
     leave(w);
 }
 
-/* Beside an epoch that runs nothing is unpinned. The segments of a prepared one that is dropped are
- * those of the next one; where they are too small they stay mapped until the other one has left,
- * and a third pair is pinned then. */
+/* Beside a running epoch no segment is unpinned. The next prepared epoch uses the segments of a
+ * dropped one. If these are too small, they stay mapped until the running epoch has left, and only
+ * then a third pair is pinned. */
 static void what_is_dropped_beside_steps_stays_mapped(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
     open_device(w, (struct hsp_mockdev_opts){0});
-    atomic_store(&w->env.on_device, 1); /* the other one, */
+    atomic_store(&w->env.on_device, 1); /* another epoch runs, */
     (void)w->env.backend->native(w->env.backend,
                                  HSP_DEVQ_COMM); /* whose transport may be at work */
     prepare(w, 2, 8);
@@ -644,16 +646,16 @@ static void what_is_dropped_beside_steps_stays_mapped(void **state)
     assert_int_equal(pinned(w), 4);
     end(w, true);
     prepare(w, 5, 32);
-    assert_int_equal(pinned(w), 4); /* the old ones */
+    assert_int_equal(pinned(w), 4); /* the old segments */
     assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
     assert_false(hsp_pool_has_out(&w->env));
-    assert_int_equal(pinned(w), 2); /* its own */
-    leave(w);                       /* what was unmapped too early is a breach */
+    assert_int_equal(pinned(w), 2); /* the new segments */
+    leave(w);                       /* unmapping too early fails the test */
 }
 
-/* Work of a transport. */
+/* A message of a transport. */
 struct message {
-    atomic_uint looks; /* of its queue before it comes; UINT_MAX: never */
+    atomic_uint looks; /* polls of its queue before it arrives; UINT_MAX: never */
     atomic_bool done;
 };
 
@@ -673,7 +675,7 @@ static void arrives(void *arg)
     atomic_store(&m->done, true);
 }
 
-/* The other epoch leaves, with its last message on the way: its memory is kept. */
+/* Lets the other epoch leave with its last message under way: its memory is kept. */
 static void leave_other(struct world *w, struct message *m)
 {
     struct hsp_err err = {0};
@@ -686,7 +688,8 @@ static void leave_other(struct world *w, struct message *m)
     assert_int_equal(hsp_mockdev_tally(b).memory, 4096);
 }
 
-/* At a hand-over it goes as soon as the device is idle, also where the next epoch has no part on it. */
+/* At a hand-over kept memory is freed as soon as the device is idle, also if the next epoch has no
+ * state on the device. */
 static void what_the_epoch_before_has_left_goes_at_once(void **state)
 {
     struct world *w = *state;
@@ -705,7 +708,7 @@ static void what_the_epoch_before_has_left_goes_at_once(void **state)
     assert_no_breach(w);
 }
 
-static struct world *trimmed; /* NULL: no trim has come */
+static struct world *trimmed; /* trimmed world; NULL: none */
 static bool (*trim_now)(struct hsp_backend *b);
 
 static bool trim_before_segments(struct hsp_backend *b)
@@ -716,8 +719,8 @@ static bool trim_before_segments(struct hsp_backend *b)
     return trim_now(b);
 }
 
-/* Segments that were discarded take room of the folder while they are mapped: they go before those of
- * an epoch that is alone are made. */
+/* Discarded segments take room of the folder while they are mapped: they are closed before the
+ * segments of an epoch that is alone are made. */
 static void what_was_discarded_goes_before_new_segments(void **state)
 {
     struct world *w = *state;
@@ -730,7 +733,7 @@ static void what_was_discarded_goes_before_new_segments(void **state)
     there_and_back(w, 1.0);
     end(w, true);
     hsp_pool_empty(&w->env);
-    assert_true(hsp_pool_has_out(&w->env)); /* before anybody may trim */
+    assert_true(hsp_pool_has_out(&w->env)); /* before any trim */
     trim_now = w->env.backend->trim;
     w->env.backend->trim = trim_before_segments;
     trimmed = w;
@@ -748,8 +751,8 @@ static bool trims(struct world *w)
     return !atomic_load(&w->env.untrimmed);
 }
 
-/* Who is told to end does not wait for a device that waits for a peer that is gone; and while
- * communicators are made nothing is freed beside them. */
+/* A cancelled epoch does not wait for a device that waits for a lost peer. While communicators are
+ * made no memory is freed. */
 static void nothing_waits_for_a_peer_that_is_gone(void **state)
 {
     struct world *w = *state;

@@ -1,10 +1,10 @@
-/* An epoch hands its state over to the next one, which is a second member here. */
+/* Checks the hand-over of an epoch to the next epoch, which is a second member here. */
 #include <pthread.h>
 
 #include "tests/unit/worker/executor/epoch_members.h"
 #include "worker/executor/epoch_train.h"
 
-/* Makes the two; the next one has the number 8. */
+/* Makes two epochs; the next epoch has the number 8. */
 static struct hsp_ex_epoch *make_two(struct em_world *w)
 {
     em_make_world(w, 2);
@@ -14,7 +14,7 @@ static struct hsp_ex_epoch *make_two(struct em_world *w)
     return e;
 }
 
-/* The next epoch would begin with a version whose copies, or whose seal, have failed. */
+/* Else the next epoch would begin with a version whose copies or whose seal have failed. */
 static void an_epoch_that_has_failed_hands_nothing_over(void **state)
 {
     struct em_world w;
@@ -41,7 +41,7 @@ static void an_epoch_that_has_failed_hands_nothing_over(void **state)
     em_end_world(&w);
 }
 
-static bool drops_next; /* in the place of the control thread, while an epoch leaves its device */
+static bool drops_next; /* drop the next epoch while an epoch leaves its device */
 
 __typeof__(hsp_epoch_device_leave) __real_hsp_epoch_device_leave, __wrap_hsp_epoch_device_leave;
 
@@ -55,7 +55,8 @@ void __wrap_hsp_epoch_device_leave(struct hsp_ex_epoch *e)
     __real_hsp_epoch_device_leave(e);
 }
 
-/* Its memory may go for seconds: the control thread, which beats, does not wait for that. */
+/* Freeing memory may take seconds: the control thread, which sends heartbeats, does not wait for
+ * it. */
 static void an_epoch_leaves_its_device_without_the_lock(void **state)
 {
     struct em_world w;

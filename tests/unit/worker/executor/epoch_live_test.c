@@ -1,5 +1,5 @@
-/* Two replicas of which one dies: what the other one has sealed then, and what stays of it until the recovery has a
- * stable version. */
+/* Checks the version that a replica seals when the other replica dies, and the versions that stay
+ * until the recovery has a stable version. */
 #include "worker/executor/epoch_live.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "worker/state/segment_name.h"
 
 #define NONE  UINT64_MAX
-#define NEVER 1000 /* no version but the first is due */
+#define NEVER 1000 /* only the first version is due */
 
 static const char two[] =
     "{apiVersion: hspmd/v1, kind: plan, ranks: 2, pipelines: [{sequences: 4, micro_batches: 2, "
@@ -28,7 +28,7 @@ static void order(struct xw_world *w, int rank, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-/* The greatest version that device @dev has sealed, and the least. */
+/* The greatest version that a device has sealed, and the least. */
 struct both {
     uint64_t high, low;
 };
@@ -71,7 +71,7 @@ static void go(struct xw_world *w, uint64_t epoch, uint64_t version)
     xw_send_start(w, 1, epoch, version);
 }
 
-/* Device @dev has lost the other one and is sealed. */
+/* Seals device @dev, which has lost the other device. Returns its sealed versions. */
 static struct both ends(struct xw_world *w, int dev, uint64_t epoch)
 {
     xw_await(w, dev, HSP_MSG_PEER_LOST);
@@ -80,7 +80,7 @@ static struct both ends(struct xw_world *w, int dev, uint64_t epoch)
     return held_by(w, dev);
 }
 
-/* Rank 1 ends at @point. Returns what rank 0 has, which has told each step. */
+/* Ends rank 1 at a point. Returns the sealed versions of rank 0, which has reported each step. */
 static struct both after(struct xw_world *w, const char *text, uint32_t due_every,
                          const char *point)
 {
@@ -98,7 +98,7 @@ static void test_what_is_computed_with_is_sealed(void **state)
     assert_true(b.low == 0 && b.high == 8);
 }
 
-/* It has its vote: the update is made, and sealed. */
+/* The vote has passed: the update is finished, and its version sealed. */
 static void test_an_update_is_finished(void **state)
 {
     struct xw_world *w = *state;
@@ -107,8 +107,8 @@ static void test_an_update_is_finished(void **state)
     assert_true(b.low == 0 && b.high == 9);
 }
 
-/* Rank 1 does not confirm version 4: votes pass, and none shows that it is stable. Nothing is written over version 0,
- * the last one that both have. */
+/* Rank 1 does not confirm version 4: votes pass, and no vote shows that version 4 is stable. No
+ * version is written over version 0, the last version that both ranks have. */
 static void test_nothing_while_a_version_is_pending(void **state)
 {
     struct xw_world *w = *state;
@@ -119,7 +119,7 @@ static void test_nothing_while_a_version_is_pending(void **state)
     assert_true(b.low == 0 && b.high == 4);
 }
 
-/* Of the due version itself nothing is told: it is sealed as ever. */
+/* No log line names the due version itself, which is sealed as usual. */
 static void test_no_word_of_the_due_version(void **state)
 {
     struct xw_world *w = *state;
@@ -128,7 +128,7 @@ static void test_no_word_of_the_due_version(void **state)
     assert_int_equal(xw_lines_with(log, "which is not sealed"), 0);
 }
 
-/* Nor before the first vote. */
+/* Before the first vote no live version is sealed. */
 static void test_nothing_before_the_first_vote(void **state)
 {
     struct both b = after(*state, two, NEVER, "vote.before 0 executor 0");
@@ -156,7 +156,7 @@ static void test_nothing_where_not_all_know_it(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* SEAL alone, of two that have lost nobody; STOP seals nothing that it deletes. */
+/* SEAL alone seals the live version, without a loss. STOP seals no version, for it deletes all. */
 static void test_sealed_by_order(void **state)
 {
     struct xw_world *w = *state;
@@ -172,8 +172,9 @@ static void test_sealed_by_order(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* Rank 1 has the stable version 0, and another one than all go on from: that goes, and version 0 stays until the new
- * epoch has a stable version, which it does not come to. */
+/* Rank 1 has the stable version 0, and another version than the one from which all go on. That
+ * other version is unsealed, and version 0 stays until the new epoch has a stable version; here the
+ * epoch ends before. */
 static void test_the_stable_version_stays(void **state)
 {
     struct xw_world *w = *state;
@@ -196,7 +197,7 @@ static void test_the_stable_version_stays(void **state)
     go(w, 2, 8);
     b = ends(w, 0, 2);
     assert_true(b.low == 0 && b.high == 8);
-    /* As if rank 0 had sealed another version at a loss of its own. */
+    /* As if rank 0 had sealed another version at an earlier loss. */
     struct hsp_segment_info *info = NULL;
     size_t n = 0;
     assert_ok(hsp_segment_scan(w->ex[0].state_dir, &info, &n, &err), &err);

@@ -1,5 +1,5 @@
-/* Members of an epoch in this process, over the loop transport, none of which computes. Each holds
- * version EM_STEP of one parameter, or a part of it. */
+/* Makes members of an epoch in this process, over the loop transport, without computing. Each
+ * member holds version EM_STEP of one parameter, or of a part of it. */
 #ifndef HSP_EPOCH_MEMBERS_H
 #define HSP_EPOCH_MEMBERS_H
 #include <pthread.h>
@@ -14,17 +14,17 @@ extern struct hsp_pkg_param em_params[1];
 
 struct em_member {
     struct hsp_exec_env env;
-    struct hsp_backend backend;               /* no device: nothing is called; or */
-    struct hsp_backend *cpu;                  /* where an update is done */
-    uint64_t sum[1];                          /* the hash of what is computed with */
-    struct hsp_state_sums sums[1], before[1]; /* of its update, and of the one before */
-    struct hsp_chan chan;                     /* to nobody who reads */
-    int agent;                                /* the other end */
+    struct hsp_backend backend;               /* no device and no calls; or */
+    struct hsp_backend *cpu;                  /* backend of the update */
+    uint64_t sum[1];                          /* hash of the state in use */
+    struct hsp_state_sums sums[1], before[1]; /* of its update, and of the update before */
+    struct hsp_chan chan;                     /* channel without a reader */
+    int agent;                                /* other end of `chan` */
     struct hsp_ex_epoch e;
     struct hsp_m_prepare p;
     struct hsp_held_data data;
     struct hsp_pkg_row copy;
-    pthread_t thread; /* of em_start */
+    pthread_t thread; /* thread of em_start */
     void (*work)(struct em_member *m);
     enum hsp_status st, disk; /* the results of the work */
     struct hsp_err err;
@@ -32,25 +32,29 @@ struct em_member {
 
 struct em_world {
     char *dir;
-    char folder[4200]; /* of checkpoints */
+    char folder[4200]; /* folder of checkpoints */
     uint32_t n;
     struct hsp_pkg_peer peers[EM_RANKS];
     struct hsp_pkg_row gather[EM_RANKS];
     struct em_member m[EM_RANKS];
 };
 
-void em_make_world(struct em_world *w, uint32_t n); /* each member has a part of the parameter */
-void em_make_equal(struct em_world *w, uint32_t n); /* each has all of it */
+/* Makes a world in which each member has a part of the parameter. */
+void em_make_world(struct em_world *w, uint32_t n);
+/* Makes a world in which each member has all of the parameter. */
+void em_make_equal(struct em_world *w, uint32_t n);
 void em_end_world(struct em_world *w);
 
-/* The update of EM_STEP is done. */
+/* Does the update of EM_STEP. */
 void em_make_next(const struct em_world *w, struct em_member *m);
-void em_damage(struct em_member *m, uint64_t version); /* flips a bit */
+/* Flips a bit of @version. */
+void em_damage(struct em_member *m, uint64_t version);
 
-/* Each member begins @work on a thread of its own; em_join waits for all. A minute is the most. */
+/* Starts @work of each member on a thread of its own; em_join waits for all, a minute at most. */
 void em_start(struct em_world *w, void (*work)(struct em_member *m));
 void em_join(struct em_world *w);
-void em_keep(struct em_member *m); /* such work: the replication thread */
+/* Such work: the replication thread. */
+void em_keep(struct em_member *m);
 
 void em_assert_refused(enum hsp_status st, const struct hsp_err *err, enum hsp_status want,
                        const char *why);

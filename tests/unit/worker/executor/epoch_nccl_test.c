@@ -1,6 +1,6 @@
-/* NCCL in the life of an epoch: members with and without a GPU, kept communicators, failures, a
- * switch; and an executor that dies in any of its calls, in PREPARE, before the first step, within
- * steps and in the switch. */
+/* Checks NCCL in the phases of an epoch: members with and without a GPU, kept communicators,
+ * failures, a switch; and the death of an executor in each call of NCCL, in PREPARE, before the
+ * first step, within steps and in the switch. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
@@ -15,7 +15,7 @@
 #include "worker/executor/epoch_nccl.h"
 
 #define RANKS 3
-#define STEPS 2 /* of an epoch */
+#define STEPS 2 /* steps of an epoch */
 
 struct member {
     struct hsp_exec_env env;
@@ -23,12 +23,12 @@ struct member {
     struct hsp_ex_epoch e;
     struct hsp_dataset data;
     void *state;
-    double loss; /* of the last step */
+    double loss; /* loss of the last step */
     enum hsp_status st, prepared;
     struct hsp_err err;
 };
 
-/* Members of one epoch: rank k is process[k]. */
+/* The members of one epoch: rank k is process[k]. */
 struct epoch {
     uint32_t n;
     int process[RANKS];
@@ -86,7 +86,7 @@ static void close_member(void *ctx, uint32_t k)
 {
     struct epoch *x = ctx;
     struct hsp_ex_epoch *e = &x->m[k].e;
-    hsp_epoch_abort(e);        /* as every close does */
+    hsp_epoch_abort(e);        /* as each close does */
     hsp_epoch_direct_close(e); /* these devices have no queue that the engine could wait for */
     e->engine = hsp_engine_close(e->engine);
     x->mesh[k]->ops->close(x->mesh[k]);
@@ -104,7 +104,7 @@ static void epoch_fini(struct epoch *x)
     (void)hsp_arena_free(x->arena);
 }
 
-/* ---- what a member's thread does ---- */
+/* ---- the thread of a member ---- */
 
 static void prepare(void *ctx, uint32_t k)
 {
@@ -171,7 +171,7 @@ static void close_all(void)
     nw_expect_clean();
 }
 
-/* Loss of two steps with the groups going whichever way. */
+/* Returns the loss of two steps, for any path of the groups. */
 static double loss_with(const uint64_t *gpu, uint32_t with_nccl)
 {
     struct epoch x;
@@ -209,8 +209,8 @@ static void on_hosts(struct epoch *x, const char *const boot_id[RANKS], const ch
     }
 }
 
-/* Loss of two steps with TLS. @boot_id: files that tell hosts apart; @with_nccl: members that go by
- * it. */
+/* Returns the loss of two steps with TLS. @boot_id: files that distinguish hosts; @with_nccl:
+ * members that use NCCL. */
 static double loss_with_tls(const char *const boot_id[RANKS], const char *trusted,
                             uint32_t with_nccl, const char *told)
 {
@@ -232,8 +232,8 @@ static double loss_with_tls(const char *const boot_id[RANKS], const char *truste
     return loss;
 }
 
-/* In TLS NCCL stays within hosts, but for trusted networks; the numbers are the same whichever way
- * they go. */
+/* With TLS NCCL stays within hosts, except in trusted networks. The numbers are the same by each
+ * path. */
 static void tls_keeps_nccl_within_hosts(void **state)
 {
     char *dir = hsp_test_tmpdir(), path[2][512];
@@ -271,7 +271,7 @@ static void tls_keeps_nccl_within_hosts(void **state)
     free(dir);
 }
 
-/* What cannot be read is an error of this epoch, not trust. */
+/* An unreadable network is an error of this epoch, not a trusted network. */
 static void a_network_that_is_none(void **state)
 {
     static const char *const here[RANKS] = {NULL};
@@ -291,7 +291,7 @@ static void a_network_that_is_none(void **state)
 
 static void *(*native)(struct hsp_backend *b, enum hsp_devq q);
 static pthread_mutex_t *guard[RANKS];
-static atomic_uint unguarded; /* work for which a transport asked while memory might be freed */
+static atomic_uint unguarded; /* transport work while memory might be freed */
 
 static void *native_guarded(struct hsp_backend *b, enum hsp_devq q)
 {
@@ -304,8 +304,8 @@ static void *native_guarded(struct hsp_backend *b, enum hsp_devq q)
     return native(b, q);
 }
 
-/* Prepared beside the epoch that runs: taken over when it has ended, and compared; a difference is
- * an end. */
+/* Communicators are prepared beside the running epoch, taken over when it has ended, and compared.
+ * A difference ends the epoch. */
 static void a_switch_takes_over(void **state)
 {
     struct epoch a, b;
@@ -341,7 +341,7 @@ static void a_switch_takes_over(void **state)
     close_all();
 }
 
-/* What NCCL warns of within steps stands in the log when the epoch ends. */
+/* Warnings of NCCL within steps are in the log when the epoch ends. */
 static void warnings_of_steps_are_logged(void **state)
 {
     struct epoch x;
@@ -373,7 +373,7 @@ static void warnings_of_steps_are_logged(void **state)
         unsetenv("NCCL_DEBUG") + unsetenv("NCCL_DEBUG_SUBSYS") + unsetenv("NCCL_DEBUG_FILE"), 0);
 }
 
-/* A member that fails says so to hspmdd, which drops the epoch everywhere. */
+/* A failing member reports to hspmdd, which drops the epoch on all members. */
 static void prepare_or_drop(void *ctx, uint32_t k)
 {
     struct epoch *x = ctx;
@@ -385,8 +385,8 @@ static void prepare_or_drop(void *ctx, uint32_t k)
     }
 }
 
-/* A network NCCL cannot use: an executor that fails twice does without it, and in the end the job
- * goes on. */
+/* NCCL cannot use the network: an executor that fails twice goes on without NCCL, and in the end
+ * the job goes on. */
 static void without_nccl_it_goes_by_the_mesh(void **state)
 {
     struct epoch x;
@@ -411,8 +411,7 @@ static void without_nccl_it_goes_by_the_mesh(void **state)
         if (goes) {
             run(&x, train);
         }
-        assert_int_equal(all_failed,
-                         goes ? i : i + 1); /* one of them each time, not who is dropped */
+        assert_int_equal(all_failed, goes ? i : i + 1); /* another failing member each time */
         epoch_fini(&x);
     }
     assert_true(goes);
@@ -422,7 +421,7 @@ static void without_nccl_it_goes_by_the_mesh(void **state)
 /* ---- deaths ---- */
 
 struct life {
-    struct epoch a, b; /* b: the next one, prepared beside a */
+    struct epoch a, b; /* b: the next epoch, prepared beside a */
     atomic_uint ended;
 };
 struct thread {
@@ -450,7 +449,7 @@ static void *live(void *arg)
     return NULL;
 }
 
-/* What a broken connection brings: the epoch is lost, and all of it is aborted. */
+/* Acts as a broken connection does: the epoch is lost and aborted. */
 static void lose(struct epoch *x)
 {
     for (uint32_t k = 0; k < x->n; k++) {
@@ -463,7 +462,7 @@ static void lose(struct epoch *x)
     }
 }
 
-/* The survivors of both epochs close, and go on in a third one. */
+/* Closes both epochs at the survivors, which go on in a third epoch. */
 static void survive(struct life *l)
 {
     static const int left[2] = {0, 2};
@@ -484,7 +483,7 @@ static void survive(struct life *l)
     epoch_fini(&c);
 }
 
-/* False: process 1 lived. */
+/* Kills process 1 in its call number @nth. Returns false if process 1 lived. */
 static bool die_at(unsigned nth)
 {
     struct life l = {0};
@@ -505,7 +504,7 @@ static bool die_at(unsigned nth)
         lose(&l.a);
         lose(&l.b);
     }
-    (void)pthread_join(t[0].id, NULL); /* they get out, whatever the dead one holds */
+    (void)pthread_join(t[0].id, NULL); /* the survivors return from each call */
     (void)pthread_join(t[2].id, NULL);
     if (died) {
         survive(&l);
@@ -517,7 +516,7 @@ static bool die_at(unsigned nth)
         assert_ok(l.a.m[k].st, &l.a.m[k].err);
         assert_ok(l.b.m[k].st, &l.b.m[k].err);
     }
-    for (uint32_t k = 0; k < RANKS; k += 2) { /* else PREPARE would end without a word */
+    for (uint32_t k = 0; k < RANKS; k += 2) { /* else PREPARE would end without a reason */
         assert_int_not_equal(l.a.m[k].prepared, HSP_ECANCELED);
         assert_int_not_equal(l.b.m[k].prepared, HSP_ECANCELED);
     }
@@ -537,7 +536,8 @@ static void survivors_go_on_whenever_one_dies(void **state)
     assert_true(n >= 20);
 }
 
-/* SEAL is answered within a third of the time after which an executor is dead, also by one that waits for a call. */
+/* An executor answers SEAL within a third of the time after which it counts as dead, also while it
+ * waits for a call. */
 static void patience_follows_the_bound_of_silence(void **state)
 {
     static const struct {

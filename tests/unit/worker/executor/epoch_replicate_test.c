@@ -1,5 +1,5 @@
-/* The replication threads of members when one of them cannot go on, so that nobody waits for what
- * will not come; copies and seals of damaged state. */
+/* Checks the replication threads of members: a failure ends all waits for messages that will not
+ * come. Checks copies and seals of damaged state. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 #include "worker/executor/replica_check.h"
 #include "worker/state/box_hash.h"
 
-/* A vote waits for copies of its version; the one who makes them has not what it should copy. */
+/* A vote waits for copies of its version, which the replication thread lacks. */
 static void a_vote_does_not_wait_for_a_replica_holder_that_failed(void **state)
 {
     struct em_world w;
@@ -26,7 +26,7 @@ static void a_vote_does_not_wait_for_a_replica_holder_that_failed(void **state)
         struct em_member *m = &w.m[r];
         m->copy = (struct hsp_pkg_row){.from = 0, .to = 1, .box = w.gather[0].box};
         m->e.pkg.copies = (struct hsp_pkg_table){.n = 1, .row = &m->copy};
-        m->e.no_more_versions = true; /* behind this one */
+        m->e.no_more_versions = true; /* after this version */
     }
     hsp_segment_unseal(w.m[0].e.seg[EM_STEP % 2]);
     em_start(&w, em_keep);
@@ -51,7 +51,7 @@ static void the_end_of_an_epoch_ends_the_waiting_first(void **state)
     em_end_world(&w);
 }
 
-/* Rank 0 makes copies, and rank 1 keeps them. */
+/* Makes copies at rank 0, and keeps them at rank 1. */
 static void trains_or_keeps(struct em_member *m)
 {
     if (m->p.rank == 0) {
@@ -61,8 +61,8 @@ static void trains_or_keeps(struct em_member *m)
     }
 }
 
-/* The next version is due a thousand steps later: a replica holder knows of the first vote all the
- * same. */
+/* The next version is due a thousand steps later: a replica holder still learns of the first
+ * vote. */
 static void a_replica_holder_hears_of_the_first_vote_at_once(void **state)
 {
     struct em_world w;
@@ -86,7 +86,7 @@ static void a_replica_holder_hears_of_the_first_vote_at_once(void **state)
     assert_ok(hsp_epoch_await_confirmed(first, EM_STEP, &err), &err);
     hsp_epoch_report_step(first, &v, all, 1, 0.25, 0);
     (void)pthread_mutex_lock(&first->lock);
-    (void)pthread_cond_broadcast(&first->cond); /* as when the update is done */
+    (void)pthread_cond_broadcast(&first->cond); /* as after the update */
     (void)pthread_mutex_unlock(&first->lock);
     while (!voted) {
         (void)usleep(100);
@@ -108,7 +108,7 @@ static uint64_t sealed_next(const struct em_member *m)
     return hsp_segment_version(m->e.seg[(EM_STEP + 1) % 2]);
 }
 
-/* Whoever comes second finds nothing that could be checked any more. */
+/* The second thread has no state left to check. */
 static void what_one_thread_does_not_seal_no_other_seals(void **state)
 {
     struct em_world w;
@@ -127,8 +127,8 @@ static void what_one_thread_does_not_seal_no_other_seals(void **state)
     em_end_world(&w);
 }
 
-/* Damaged in the memory that is computed with, behind the copy to the segment; or before it, so that
- * the segment was sealed with the damage. */
+/* Device memory is damaged after the copy to the segment; or before the copy, so that the segment
+ * was sealed with the damage. */
 static void what_was_sealed_when_it_was_damaged_is_given_up(void **state)
 {
     struct em_world w;
@@ -149,7 +149,7 @@ static void what_was_sealed_when_it_was_damaged_is_given_up(void **state)
     }
 }
 
-/* The versions that @m has given up, as bits from EM_STEP on. */
+/* Returns the versions that @m has given up, as bits from EM_STEP on. */
 static unsigned given_up(struct em_member *m)
 {
     struct hsp_chan c;
@@ -169,7 +169,7 @@ static unsigned given_up(struct em_member *m)
     return bits;
 }
 
-/* The update behind a due version finds the damage before its seal is made. */
+/* The update after a due version finds the damage before the seal of that version is made. */
 static void what_is_being_sealed_damaged_is_given_up(void **state)
 {
     struct em_world w;
@@ -195,7 +195,7 @@ static void what_is_being_sealed_damaged_is_given_up(void **state)
     }
 }
 
-/* A version of which its writing has made no hash: sealed at a loss. */
+/* The version was written without a hash: it is sealed at a loss. */
 static void what_was_not_written_so_is_not_sealed(void **state)
 {
     struct em_world w;
@@ -260,7 +260,7 @@ static void what_is_made_of_a_version_that_is_gone_is_not_sealed(void **state)
         em_make_world(&w, 1);
         em_make_next(&w, &w.m[0]);
         if (gone) {
-            hsp_segment_unseal(w.m[0].e.seg[EM_STEP % 2]); /* a checkpoint found it damaged */
+            hsp_segment_unseal(w.m[0].e.seg[EM_STEP % 2]); /* as if a checkpoint had found damage */
             em_assert_refused(hsp_epoch_seal_written(&w.m[0].e, &err), &err, HSP_EDIGEST,
                               "version 40 here is damaged");
         } else {
@@ -271,7 +271,7 @@ static void what_is_made_of_a_version_that_is_gone_is_not_sealed(void **state)
     }
 }
 
-static struct hsp_state_segment *at_copying; /* damaged as it is written to; NULL: none */
+static struct hsp_state_segment *at_copying; /* damaged while it is written; NULL: none */
 
 void __wrap_hsp_region_copy(size_t elem, const struct hsp_box *region,
                             const struct hsp_box *src_box, const void *src,
@@ -295,7 +295,7 @@ static void copy_version(struct em_member *m)
     m->st = hsp_epoch_copy_version(&m->e, EM_STEP, &m->err);
 }
 
-/* The copy is confirmed with the hashes that came, so each reader finds the damage. */
+/* The copy is confirmed with the hashes that arrived, so each reader finds the damage. */
 static void a_copy_damaged_as_it_is_written_does_not_verify(void **state)
 {
     (void)state;
@@ -337,7 +337,7 @@ static void settle(struct em_member *m)
     m->st = hsp_replica_check_settle(&m->e, EM_STEP + 1, &m->err);
 }
 
-/* Of two replicas that differ the one is wrong whose version before is not sealed any more. */
+/* Of two replicas that differ, the replica whose version before is no longer sealed is wrong. */
 static void a_replica_made_of_a_version_that_is_gone_is_the_wrong_one(void **state)
 {
     struct em_world w;
@@ -353,7 +353,7 @@ static void a_replica_made_of_a_version_that_is_gone_is_the_wrong_one(void **sta
         w.m[r].e.mesh[HSP_MESH_DATA] = data[r];
         em_make_next(&w, &w.m[r]);
     }
-    em_damage(&w.m[0], EM_STEP + 1); /* computed so */
+    em_damage(&w.m[0], EM_STEP + 1); /* computed wrongly */
     ((uint8_t *)w.m[0].e.dev.state)[3] ^= 1;
     for (uint32_t r = 0; r < 2; r++) {
         assert_ok(hsp_replica_check_seal(&w.m[r].e, EM_STEP + 1, NULL, &err), &err);
@@ -384,7 +384,7 @@ static enum hsp_status count_rows(struct hsp_backend *b, enum hsp_devq q,
     return hash_of_cpu(b, q, c, n, ret, err);
 }
 
-/* The backend has threads that are idle while a vote waits for the seal. */
+/* The backend's threads are idle while a vote waits for the seal. */
 static void a_seal_on_a_cpu_is_made_by_its_backend(void **state)
 {
     struct em_world w;
@@ -423,7 +423,8 @@ static void copy_again(struct hsp_ex_epoch *e)
     assert_ok(hsp_epoch_copy_version(e, EM_STEP, &err), &err);
 }
 
-/* Where versions are apart, for half of the time since the last copy; nobody waits for it then. */
+/* Where due versions are apart, copies yield for half of the time since the last copy, unless a
+ * vote waits. */
 static void copies_give_way_to_steps(void **state)
 {
     struct em_world w;
@@ -436,7 +437,7 @@ static void copies_give_way_to_steps(void **state)
     ops.yield = note_yield;
     e->mesh[HSP_MESH_STATE]->ops = &ops;
     e->mesh[HSP_MESH_DATA] = &data;
-    copy_again(e); /* the first one: a vote waits for it */
+    copy_again(e); /* first copy: a vote waits for it */
     assert_int_equal(n_yields, 0);
     e->copied_ns -= 6000000000;
     copy_again(e);

@@ -1,4 +1,5 @@
-/* Who tells the coordinator of a step: rank 0 at once, and when the epoch breaks the first member on another node. */
+/* Checks the reports of steps: by rank 0 at once, and by its heir, the first member on another
+ * node, when the epoch breaks. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,7 +25,7 @@ static struct hsp_pkg_peer peers[RANKS] = {
     {.name = "a/0"}, {.name = "a/1"}, {.name = "b/0"}, {.name = "b/1"}};
 
 struct rank {
-    struct hsp_chan out, agent; /* both ends */
+    struct hsp_chan out, agent; /* both ends of the channel */
     struct hsp_exec_env env;
     struct hsp_m_prepare p;
     struct hsp_ex_epoch e;
@@ -51,7 +52,7 @@ static void end(struct rank *r)
     hsp_chan_fini(&r->agent);
 }
 
-/* The agent hears of steps @from to @to - 1, in that order, and of nothing else. */
+/* Asserts that the agent receives steps @from to @to - 1 in order, and no other message. */
 static void heard(struct rank *r, uint64_t from, uint64_t to)
 {
     struct hsp_err err = {0};
@@ -111,8 +112,9 @@ static uint64_t lines_noted(const char *dir)
     return lines;
 }
 
-/* Of three nodes @n_ranks train and the others keep the state: they note all steps, for any may be the last that
- * knows; where an older program is among them, the successor of rank 0 alone. */
+/* Of three nodes @n_ranks train and the others keep the state. The holders note all steps, for any
+ * of them may be the last that knows a step. With an older program among the peers only the heir of
+ * rank 0 notes steps. */
 static void replica_holders_note(uint32_t n_ranks, bool agreed)
 {
     static struct hsp_pkg_peer three[3] = {{.name = "a/0"}, {.name = "b/0"}, {.name = "c/0"}};
@@ -132,7 +134,7 @@ static void replica_holders_note(uint32_t n_ranks, bool agreed)
         r[i].e.keeps = i >= n_ranks;
         r[i].env.state_dir = dir[i] = hsp_test_tmpdir();
     }
-    for (uint64_t s = 0; s <= STEPS; s++) { /* before the first step there is nothing to share */
+    for (uint64_t s = 0; s <= STEPS; s++) { /* before the first step no step is shared */
         const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
         for (uint32_t i = 0; s > 0 && i < n_ranks; i++) {
             hsp_epoch_report_step(&r[i].e, &v, all, n_ranks, 0.25, 512);
@@ -162,7 +164,8 @@ static void every_replica_holder_notes_the_steps(void **state)
     replica_holders_note(2, true);
 }
 
-/* One device trains, two nodes keep its state: the first of them has every step with the next version. */
+/* One device trains, and two nodes keep its state: the first holder has every step with the next
+ * version. */
 static void a_replica_holder_says_it_where_nobody_else_trains(void **state)
 {
     (void)state;
@@ -170,8 +173,8 @@ static void a_replica_holder_says_it_where_nobody_else_trains(void **state)
     replica_holders_note(2, false);
 }
 
-/* Where few versions are due the steps of many votes go to replica holders at once, and with them
- * the version that they take. */
+/* Where few versions are due, replica holders get the steps of many votes at once, with the next
+ * version to take. */
 static void replica_holders_are_told_of_many_steps(void **state)
 {
     (void)state;
@@ -200,7 +203,7 @@ static void replica_holders_are_told_of_many_steps(void **state)
         hsp_epoch_report_step(&r[0].e, &v, all, 1, 0.25, 512);
     }
     assert_ok(hsp_epoch_share_steps(&r[0].e, 5, 40, &err), &err); /* in two messages */
-    assert_ok(hsp_epoch_share_steps(&r[0].e, 5, 41, &err), &err); /* no step in between */
+    assert_ok(hsp_epoch_share_steps(&r[0].e, 5, 41, &err), &err); /* without a step between */
     for (uint32_t i = 1; i < 3; i++) {
         assert_false(r[i].e.voted);
         for (int k = 0; k < 2; k++) {
@@ -223,10 +226,10 @@ static void replica_holders_are_told_of_many_steps(void **state)
 
 struct breaking {
     struct hsp_ex_epoch *e;
-    atomic_bool half; /* written */
+    atomic_bool half; /* half of the loss is written */
 };
 
-/* As a mesh does on its own thread. */
+/* Loses a peer as a mesh does on its own thread. */
 static void *lose(void *arg)
 {
     struct breaking *b = arg;
@@ -259,7 +262,7 @@ static void a_loss_is_read_whole(void **state)
     end(&r);
 }
 
-/* What rank 1 tells of its end when an operation fails with @st. */
+/* Returns the report of rank 1 on its end when an operation fails with @st. */
 static struct hsp_m_lost told(struct rank *r, enum hsp_status st, struct hsp_arena *arena)
 {
     struct hsp_err err = {0}, why = {0};
@@ -274,8 +277,8 @@ static struct hsp_m_lost told(struct rank *r, enum hsp_status st, struct hsp_are
     return m.u.lost;
 }
 
-/* A mesh has lost rank 3: operations fail at once, and its own thread comes to tell of it later.
- * The message names the pair all the same, also where another mesh was aborted for it. */
+/* A mesh has lost rank 3: operations fail at once, and the mesh's thread reports the loss later.
+ * The message names the pair all the same, also if another mesh was aborted for the loss. */
 static void a_loss_is_told_before_the_mesh_says_so(void **state)
 {
     static const enum hsp_epoch_mesh which[] = {HSP_MESH_DATA, HSP_MESH_STATE, HSP_MESH_MOVE};

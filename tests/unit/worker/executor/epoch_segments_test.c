@@ -1,5 +1,5 @@
-/* Segments of an epoch: which of those found are taken, which made anew, which left alone, what the audit
- * notes of them. */
+/* Checks the segments of an epoch: the segments that are reused, made again or left alone, and
+ * their notes by the audit. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -16,7 +16,7 @@ static int64_t full[HSP_MAX_RANK] = {8, 4};
 
 struct world {
     char *dir;
-    struct hsp_chan chan; /* to an agent, which is the test */
+    struct hsp_chan chan; /* to the test as agent */
     int agent;
     struct hsp_exec_env env;
     struct hsp_m_prepare p;
@@ -24,7 +24,7 @@ struct world {
     struct hsp_tensor_bind bind;
     struct hsp_state_bind state;
     struct hsp_ex_epoch e;
-    char file[4300]; /* of version slot 0 */
+    char file[4300]; /* file of version slot 0 */
 };
 
 static int setup(void **state)
@@ -54,7 +54,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* The epoch ends, and the pool keeps nothing of it. */
+/* Ends the epoch; the pool keeps no segment of it. */
 static void leave(struct world *w)
 {
     hsp_epoch_leave_segments(&w->e);
@@ -92,7 +92,7 @@ static void leave_a_version(struct world *w)
     leave_a_version_of(w, &whole);
 }
 
-/* What is sealed stays. */
+/* Sealed segments stay. */
 static void what_is_dropped_leaves_nothing_unsealed(void **state)
 {
     struct world *w = *state;
@@ -108,8 +108,8 @@ static void what_is_dropped_leaves_nothing_unsealed(void **state)
     assert_int_equal(access(other, F_OK), -1);
 }
 
-/* Each attempt has a layout of its own: what one leaves behind nobody would use. With a version it stays, for the
- * next epoch of the layout goes on in the same files. */
+/* Each attempt has a layout of its own, so no later epoch would use the segments of an attempt.
+ * Segments with a version stay, for the next epoch of the layout uses the same files. */
 static void an_epoch_without_a_version_leaves_nothing(void **state)
 {
     struct world *w = *state;
@@ -135,7 +135,8 @@ static void what_fits_is_taken(void **state)
     assert_ok(hsp_segment_verify(w->e.seg[0], &err), &err);
 }
 
-/* To take room takes long, and who ends the epoch waits. A lost peer is told behind READY. */
+/* Taking room takes long, and the control thread waits for the end. A lost peer is reported after
+ * READY. */
 static void an_epoch_that_is_cancelled_takes_no_room(void **state)
 {
     struct world *w = *state;
@@ -182,14 +183,15 @@ static void what_is_not_sealed_and_of_another_shape_is_made_anew(void **state)
     assert_int_equal(hsp_segment_area_bytes(w->e.seg[0]), 512);
 }
 
-/* Another version of hspmdd has laid the same layout out otherwise: its state may be all there is. */
+/* Another version of hspmdd has laid out the same layout differently: its state may be the only
+ * piece. */
 static void what_is_sealed_and_of_another_shape_stays(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
     struct hsp_state_segment *s = NULL;
     const struct {
-        int64_t bytes, offset, rows; /* of the layout as hspmdd wants it now */
+        int64_t bytes, offset, rows; /* of the layout that hspmdd now wants */
         uint32_t mode;
         uint64_t from_plan;
         enum hsp_status st;
@@ -198,7 +200,7 @@ static void what_is_sealed_and_of_another_shape_stays(void **state)
     } cases[] = {
         {512, 0, 8, HSP_MODE_RECOVER, 2, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0},
         {512, 64, 8, HSP_MODE_RECOVER, 2, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0},
-        {512, 0, 4, HSP_MODE_RECOVER, 2, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0}, /* a part of it */
+        {512, 0, 4, HSP_MODE_RECOVER, 2, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0}, /* a part */
         {768, 0, 12, HSP_MODE_RECOVER, 2, HSP_EUNSUPPORTED, HSP_FACT_STATE_SHAPE, UINT64_MAX},
         {768, 0, 12, HSP_MODE_RECOVER, 1, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0},
         {768, 0, 12, HSP_MODE_RESTORE, 0, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0},
@@ -227,7 +229,7 @@ static void what_is_sealed_and_of_another_shape_stays(void **state)
     full[0] = 8;
 }
 
-/* Whoever has renamed it may have no other. */
+/* The renamed file may be the only copy of its owner. */
 static void what_was_renamed_is_left_alone(void **state)
 {
     struct world *w = *state;
@@ -242,7 +244,7 @@ static void what_was_renamed_is_left_alone(void **state)
     assert_int_equal(access(other, F_OK), 0);
 }
 
-/* It may be whole: whoever cannot look must not delete it. */
+/* The file may be whole: an executor that cannot read it must not delete it. */
 static void what_cannot_be_opened_is_left_alone(void **state)
 {
     struct world *w = *state;
@@ -251,7 +253,7 @@ static void what_cannot_be_opened_is_left_alone(void **state)
     leave_a_version(w);
     (void)snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", w->dir);
     assert_int_equal(rename(w->file, elsewhere), 0);
-    assert_int_equal(symlink(elsewhere, w->file), 0); /* which are not followed */
+    assert_int_equal(symlink(elsewhere, w->file), 0); /* links are not followed */
     assert_status(hsp_epoch_open_segments(&w->e, &err), HSP_EIO);
     assert_null(w->e.seg[0]);
     leave(w);
@@ -261,7 +263,7 @@ static void what_cannot_be_opened_is_left_alone(void **state)
     assert_true(hsp_segment_version(w->e.seg[0]) == 4);
 }
 
-/* The only line of the device's notes, or "" without any. */
+/* Reads the only line of the device's notes, or "" if there is none. */
 static void read_notes(const struct world *w, char text[1000])
 {
     char path[4300];
@@ -283,7 +285,7 @@ static void the_audit_notes_what_is_sealed(void **state)
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     w->env.node = "n";
     w->e.number = 7;
-    hsp_audit_state(&w->e, 4, true); /* to nowhere */
+    hsp_audit_state(&w->e, 4, true); /* without a folder */
     w->env.audit_dir = w->dir;
     hsp_audit_state(&w->e, 5, true); /* not sealed */
     read_notes(w, text);

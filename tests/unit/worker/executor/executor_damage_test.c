@@ -1,7 +1,7 @@
-/* State that was damaged, wherever it lies: at rest in a segment or a copy, on its way to another
- * device, before it goes into a file. It is told, deleted and never used: training that goes on
- * from another owner has the losses of one undisturbed device. executor_live_test has what happens
- * while a job trains on it. */
+/* Checks damaged state in each place: at rest in a segment or a copy, on its way to another device,
+ * before it goes into a file. Damaged state is reported, deleted and never used: training that goes
+ * on from another owner has the losses of one undisturbed device. executor_live_test checks damage
+ * while a job trains on the state. */
 #include <stdio.h>
 
 #include "tests/unit/worker/executor/damage_world.h"
@@ -17,7 +17,7 @@ static void test_a_home_at_rest(void **state)
     dw_kill_all(&s);
     uint64_t version = dw_newest_copied(&s, PP, 1);
     dw_flip_piece(s.w->ex[1].state_dir, PP, 1, version, ANY);
-    assert_int_equal(dw_recover(&s, PP), version); /* from its buddy */
+    assert_int_equal(dw_recover(&s, PP), version); /* from the copy */
     assert_true(s.n_told == 1 && s.n_refused == 1 && s.n_told_live == 0);
     assert_true(s.told.job == 1 && s.told.plan == PP && s.told.rank == 1 && s.told.owner == 1);
     assert_int_equal(s.told.version, version);
@@ -26,7 +26,8 @@ static void test_a_home_at_rest(void **state)
     dw_end_scenario(&s);
 }
 
-/* Nobody needs it: it is told and goes, and the recovery goes on. Copies of the next versions come. */
+/* No rank needs the copy: it is reported and deleted, and the recovery goes on. Copies of the next
+ * versions arrive. */
 static void test_a_copy_at_rest(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -45,12 +46,12 @@ static void test_a_copy_at_rest(void **state)
         again = dw_open_piece(s.w->ex[buddy].state_dir, PP, 0, v);
     }
     assert_non_null(again);
-    (void)hsp_segment_verify(again, &err); /* it may be in use by now */
+    (void)hsp_segment_verify(again, &err); /* the segment may be in use by now */
     (void)hsp_segment_close(again);
     dw_end_scenario(&s);
 }
 
-/* With both of its owners damaged the version before it is not there either: nothing is made up. */
+/* Both owners of a part are damaged, and the version before is missing, too: no recovery begins. */
 static void test_all_owners_at_rest(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -64,7 +65,7 @@ static void test_all_owners_at_rest(void **state)
         if (!hsp_recover_version(&s.plan[PP]->info, held, n, &version)) {
             break;
         }
-        for (uint32_t i = 0; i < n; i++) { /* the older one may be at one of the two alone */
+        for (uint32_t i = 0; i < n; i++) { /* only one of the two may have the older one */
             if (held[i].owner == 2 && held[i].version == version) {
                 dw_flip_piece(s.w->ex[HSP_DEVICE_NODE(held[i].device)].state_dir, PP, 2, version,
                               ANY);
@@ -83,7 +84,7 @@ static void test_all_owners_at_rest(void **state)
     dw_free_plans(&s);
 }
 
-/* The head says what the rest is: without it the file is no more than its name. */
+/* The head describes the rest of the file: without the head only the name is known. */
 static void test_a_head_at_rest(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -108,7 +109,7 @@ static void test_a_head_at_rest(void **state)
 
 /* ---- on its way, or in use ---- */
 
-/* A receiver compares what came with the seal of its owner. */
+/* A receiver compares the data that arrived with the seal of their owner. */
 static void test_a_row_on_its_way(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -116,15 +117,15 @@ static void test_a_row_on_its_way(void **state)
     int buddy = dw_buddy_of(&s, 1);
     dw_kill_all(&s);
     uint64_t version = dw_newest_copied(&s, PP, 1);
-    dw_flip_piece(s.w->ex[1].state_dir, PP, 1, version, ANY); /* so that its buddy sends it */
+    dw_flip_piece(s.w->ex[1].state_dir, PP, 1, version, ANY); /* so that the copy is sent */
     dw_plan_harm(AT_RECOVERY, (unsigned)buddy, version, 1);
     (void)dw_recover(&s, PP);
     dw_await_break(&s, 3);
     assert_true(dw_broke_with(&s, "is damaged"));
     dw_flip_piece(s.w->ex[buddy].state_dir, PP, 1, version,
-                  ANY); /* back: only what was sent was damaged */
+                  ANY); /* restored: only the sent row was damaged */
     assert_int_equal(dw_recover(&s, PP), version);
-    assert_true(s.n_told == 1 && s.n_refused == 1); /* that of the home */
+    assert_true(s.n_told == 1 && s.n_refused == 1); /* the damage of the home */
     dw_end_scenario(&s);
 }
 
@@ -140,8 +141,8 @@ static void test_a_home_that_is_copied(void **state)
     dw_end_scenario(&s);
 }
 
-/* Damaged between the last vote of the old layout and the move, in a row of which a part moves or in one that moves
- * whole: the old layout goes on from the version before. */
+/* State is damaged between the last vote of the old layout and the move, in a row of which a part
+ * moves or in a row that moves whole: the old layout goes on from the version before. */
 static void test_a_source_of_a_switch(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -158,8 +159,8 @@ static void test_a_source_of_a_switch(void **state)
 
 /* ---- before it goes into a file ---- */
 
-/* A segment of a device is what a recovery begins with: the epoch ends, although the device computes on memory of its
- * own. */
+/* A recovery begins with segments. So damage of a segment ends the epoch, although the device
+ * computes on memory of its own. */
 static void test_a_home_that_is_written(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -169,7 +170,7 @@ static void test_a_home_that_is_written(void **state)
     assert_true(dw_broke_with(&s, "version 25 here is damaged"));
     assert_true(s.n_told == 1 && s.n_told_live == 1 && s.told.version == 25);
     assert_true(dw_recover(&s, PP) >= 25);
-    do { /* of 25, too, when the job goes on from there */
+    do { /* also the checkpoint of 25, if the job goes on from there */
         dw_await_msg(&s, 0, HSP_MSG_CHECKPOINTED);
         assert_true(s.w->last.u.ckpt.complete);
     } while (s.w->last.u.ckpt.step < 50);

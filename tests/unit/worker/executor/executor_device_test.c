@@ -1,7 +1,6 @@
-/* Executors on devices whose memory the host cannot touch and which do their work late
- * (tests/lib/mockdev.h): the same bits as on CPUs; messages about memory that does not suffice; a
- * device that fails in the midst of a step, and an executor that is killed in the midst of an
- * update. */
+/* Checks executors on devices whose memory the host cannot access and which do their work late
+ * (tests/lib/mockdev.h): the same bits as on CPUs; messages about insufficient memory; a device
+ * that fails within a step, and an executor that is killed within an update. */
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,7 +17,7 @@
 #include "worker/state/segment.h"
 #include "worker/state/segment_name.h"
 
-/* Fresh, on the ranks of @plan, as epoch @epoch of layout @plan_no. */
+/* Begins fresh on the ranks of @plan, as epoch @epoch of layout @plan_no. */
 static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, uint64_t epoch, uint64_t plan_no)
 {
     int n = (int)plan->plan->n_ranks;
@@ -36,7 +35,7 @@ static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, uint64_t epoc
     }
 }
 
-/* What a run has left. */
+/* The results of a run. */
 struct run {
     double loss[XW_STEPS], val[XW_STEPS];
     uint8_t *model;
@@ -97,9 +96,9 @@ static void test_so_has_training_in_bf16(void **state)
     same_bits(w, xw_plan_dp);
 }
 
-/* Groups of both: sums of two data parallel ranks, and within a layer of two ranks that have a part
- * each, go between a CPU and a device whose memory the host cannot touch; whichever of the two is
- * rank 0. */
+/* Groups of both kinds: sums of two data parallel ranks, and sums within a layer of two ranks with
+ * a part each, go between a CPU and a device whose memory the host cannot access. Each of the two
+ * is rank 0 once. */
 static void test_cpus_and_devices_in_one_group(void **state)
 {
     struct xw_world *w = *state;
@@ -112,7 +111,7 @@ static void test_cpus_and_devices_in_one_group(void **state)
     same_bits(w, xw_plan_pp);
 }
 
-/* The newest version of which ranks 0 to @n - 1 of layout @plan have their own part, all of them. */
+/* Returns the newest version of which all ranks 0 to @n - 1 of layout @plan have their own part. */
 static uint64_t newest_of_all(struct xw_world *w, int n, uint64_t plan)
 {
     uint64_t version = UINT64_MAX;
@@ -133,14 +132,14 @@ static uint64_t newest_of_all(struct xw_world *w, int n, uint64_t plan)
     return version;
 }
 
-/* In executors forked from now on: when device 1 fails, or is killed. */
+/* The time at which device 1 fails or is killed, in executors forked from now on. */
 enum moment { NEVER, SAVED, UPDATES };
 static struct {
     enum moment when;
-    uint64_t left; /* versions that it saves before */
+    uint64_t left; /* versions that the device saves before */
 } fails;
 
-/* In an executor: it is killed in the midst of the next update, */
+/* This executor is killed within the next update, */
 static atomic_bool dies;
 static uint32_t n_ops; /* behind so many ops; of the thread that computes */
 
@@ -216,7 +215,7 @@ static void test_steps_take_no_memory(void **state)
     }
     assert_int_equal(munmap(asked, sizeof *asked), 0);
     asked = NULL;
-}
+} /* after so many ops of the computing thread */
 
 static void count(const struct hsp_ex_epoch *e)
 {
@@ -230,7 +229,7 @@ static void count(const struct hsp_ex_epoch *e)
     }
 }
 
-/* The compiler compares them with the product's. */
+/* The compiler compares these types with those of the product. */
 __typeof__(hsp_epoch_device_save) __real_hsp_epoch_device_save, __wrap_hsp_epoch_device_save;
 __typeof__(hsp_state_watch_before) __real_hsp_state_watch_before, __wrap_hsp_state_watch_before;
 __typeof__(hsp_pace_done) __real_hsp_pace_done, __wrap_hsp_pace_done;
@@ -243,7 +242,7 @@ enum hsp_status __wrap_hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t ve
     return __real_hsp_epoch_device_save(e, version, err);
 }
 
-/* Behind the second of the updates of [first, end), which has more. 0: it has no more. */
+/* Returns the ops up to the second update of [first, end) if more updates follow, else 0. */
 static uint32_t ops_to_the_midst(const struct hsp_instr *instrs, uint32_t first, uint32_t end)
 {
     uint32_t n = 0, before = 0, updates = 0;
@@ -274,8 +273,9 @@ void __wrap_hsp_pace_done(struct hsp_pace *p)
     }
 }
 
-/* Device 1 fails as @how says, or as `fails`, and its process ends with @status; another one goes
- * on from what is sealed, and no committed step is lost. Returns the newest that was. */
+/* Lets device 1 fail by @how or by `fails`, so that its process ends with @status. Another process
+ * goes on from the sealed state, and no committed step is lost. Returns the newest committed
+ * step. */
 static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_mockdev_opts how, int status,
                                const double *loss)
 {
@@ -325,7 +325,8 @@ static void test_a_device_fails(void **state)
         committed += fail_and_go_on(w, how, HSP_EXIT_DEVICE, loss);
     }
     assert_true(committed > 0);
-    /* While a version is copied from it: no source before it is whole. */
+    /* Fails while a version is copied from the device: that version is no source before it is
+     * whole. */
     const struct hsp_mockdev_opts plain = {.seed = 0};
     fails.when = SAVED;
     fails.left = (uint64_t)hsp_test_range("copies", 0, 10, 20);
@@ -335,7 +336,8 @@ static void test_a_device_fails(void **state)
         5);
 }
 
-/* A part of the next version is written over the state that it computes with by then: nobody reads that. */
+/* By then a part of the next version is written over the state in use: no later reader uses that
+ * state. */
 static void test_an_executor_is_killed_in_an_update(void **state)
 {
     struct xw_world *w = *state;
@@ -346,12 +348,12 @@ static void test_an_executor_is_killed_in_an_update(void **state)
     for (uint64_t i = 0; i < 3; i++) {
         fails.when = UPDATES;
         fails.left = (uint64_t)hsp_test_range("updates", i, 0, 20);
-        uint64_t saved = 1 + fails.left; /* that version was sealed, and its vote has passed */
+        uint64_t saved = 1 + fails.left; /* sealed, with a passed vote */
         assert_true(fail_and_go_on(w, plain, -SIGKILL, loss) + 1 >= saved);
     }
 }
 
-/* At its first work of all: the state cannot be brought there. */
+/* The device fails at its first work: the state cannot be loaded. */
 static void test_a_device_fails_at_once(void **state)
 {
     struct xw_world *w = *state;
@@ -373,7 +375,8 @@ static uint64_t taken(struct xw_world *w, struct hsp_epoch_plan *plan)
     return bytes;
 }
 
-/* A plan for which there is no room is refused with the fact and in words, and the executor serves others. */
+/* A plan without enough memory is refused with the fact and a reason, and the executor serves other
+ * plans. */
 static void test_memory_does_not_suffice(void **state)
 {
     struct xw_world *w = *state;
@@ -397,7 +400,8 @@ static void test_memory_does_not_suffice(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* There is room for one epoch, not for two: a switch gives one's memory to the next. */
+/* Switches with memory for one epoch, not for two: the next epoch gets the memory of the one
+ * before. */
 static void switch_in_the_memory_of_one(struct xw_world *w)
 {
     double loss[XW_STEPS], val[XW_STEPS];
@@ -428,7 +432,7 @@ static void switch_in_the_memory_of_one(struct xw_world *w)
     (void)hsp_epoch_plan_free(dp);
 }
 
-/* Though nothing is freed beside steps. */
+/* The switch succeeds, although no memory is freed beside steps. */
 static void test_a_switch_in_the_memory_of_one_epoch(void **state)
 {
     struct xw_world *w = *state;
@@ -436,7 +440,7 @@ static void test_a_switch_in_the_memory_of_one_epoch(void **state)
     switch_in_the_memory_of_one(w);
 }
 
-/* Whether executor @dev has files of its state folder mapped. */
+/* Returns true if executor @dev has files of its state folder mapped. */
 static bool maps_state(const struct xw_world *w, int dev)
 {
     char path[64], line[4500];
@@ -451,7 +455,8 @@ static bool maps_state(const struct xw_world *w, int dev)
     return any;
 }
 
-/* What could not be freed beside the steps of a job goes with the job, and not with the next one. */
+/* Memory that could not be freed beside the steps of a job is freed with the job, not with the next
+ * job. */
 static void test_nothing_is_kept_of_a_job_that_is_over(void **state)
 {
     struct xw_world *w = *state;
@@ -469,9 +474,9 @@ static void test_nothing_is_kept_of_a_job_that_is_over(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-static atomic_bool trims_slowly; /* executors forked from now on, the first time */
+static atomic_bool trims_slowly; /* in executors forked from now on, the first time */
 
-/* The compiler compares it with the product's. */
+/* The compiler compares this type with that of the product. */
 __typeof__(hsp_epoch_device_trim) __real_hsp_epoch_device_trim, __wrap_hsp_epoch_device_trim;
 
 void __wrap_hsp_epoch_device_trim(void *env)
@@ -482,8 +487,8 @@ void __wrap_hsp_epoch_device_trim(void *env)
     __real_hsp_epoch_device_trim(env);
 }
 
-/* Kept memory of a job may be large. While it is released the executor lives for all to see, and an
- * epoch prepared meanwhile, which waits for that, can be dropped. */
+/* Kept memory of a job may be large. While it is freed the executor sends heartbeats, and an epoch
+ * that is prepared meanwhile, and waits for the memory, can be dropped. */
 static void test_what_goes_slowly_holds_no_heartbeat_up(void **state)
 {
     struct xw_world *w = *state;
@@ -508,8 +513,8 @@ static void test_what_goes_slowly_holds_no_heartbeat_up(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-static uint32_t creates_slowly; /* in executors forked from now on: as many segments */
-static bool creates_for_ever;   /* the same: until somebody wants no more */
+static uint32_t creates_slowly; /* slow segments in executors forked from now on */
+static bool creates_for_ever;   /* segments without end, until the epoch is cancelled */
 
 __typeof__(hsp_segment_create) __real_hsp_segment_create, __wrap_hsp_segment_create;
 
@@ -536,8 +541,8 @@ enum hsp_status __wrap_hsp_segment_create(const char *dir, const struct hsp_segm
     return __real_hsp_segment_create(dir, key, of, rows, n, area_bytes, stop, ret, err);
 }
 
-/* To take room for state takes long where there is much. Who drops that epoch waits, and lives for all to see;
- * no more room is taken then. */
+/* Taking room for much state takes long. While DROP waits for the epoch, the executor sends
+ * heartbeats; no more room is taken then. */
 static void test_an_epoch_is_dropped_as_it_takes_room(void **state)
 {
     struct xw_world *w = *state;
@@ -564,7 +569,7 @@ static void test_an_epoch_is_dropped_as_it_takes_room(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* Nor does anybody wait until it has all the room. */
+/* The end of the epoch does not wait until it has all the room. */
 static void test_an_epoch_that_takes_room_ends_when_it_is_told_to(void **state)
 {
     static const struct {
@@ -592,8 +597,8 @@ static void test_an_epoch_that_takes_room_ends_when_it_is_told_to(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* All goes on where segments cannot be pinned, and each executor says so once, also one that has
- * two epochs: those of the reference, of `taken`, and the two of the switch. */
+/* Training goes on where segments cannot be pinned, and each executor logs it once, also with two
+ * epochs: the executors of the reference, of `taken`, and the two of the switch. */
 static void test_segments_that_cannot_be_pinned(void **state)
 {
     struct xw_world *w = *state;
@@ -605,7 +610,8 @@ static void test_segments_that_cannot_be_pinned(void **state)
                      4);
 }
 
-/* Checkpoints are the host's: one that a device wrote is read by a CPU, and the other way round. */
+/* Restores a checkpoint, which does not depend on the device: a CPU reads checkpoints of a device,
+ * and the other way round. */
 static void restore(struct xw_world *w, bool device, const double *loss)
 {
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *one = xw_make_plan(w, xw_plan_one);
@@ -640,13 +646,13 @@ static void test_checkpoints_are_the_same(void **state)
     double loss[XW_STEPS], val[XW_STEPS];
     xw_reference(w, loss, val);
     restore(w, true, loss);
-    char path[4300]; /* what the first wrote */
+    char path[4300]; /* checkpoint of the first one */
     (void)snprintf(path, sizeof path, "%s/t", w->dir);
     hsp_test_rmdir(path);
     restore(w, false, loss);
 }
 
-/* One that cannot be opened. */
+/* Refuses to open the device. */
 static enum hsp_status refuse(const struct hsp_executor_opts *o, struct hsp_backend **ret,
                               struct hsp_err *err)
 {

@@ -1,8 +1,8 @@
-/* The first forward of an epoch begins when the weights are there. Of a switch one rank's
- * replication thread is held before it fetches the optimizer's state, until every rank has been
- * through forward and backward and stands before its vote; then the epoch ends, in one of several
- * ways. No step may have been voted, nothing of the version before may be lost, and the losses are
- * those of one undisturbed device. */
+/* Checks a first step that begins when the weights are here. In a switch the replication thread of
+ * one rank is held before it fetches the optimizer's state, until every rank has done forward and
+ * backward and waits before its vote. Then the epoch ends in one of several ways. No step may be
+ * committed, no state of the version before may be lost, and the losses are those of one
+ * undisturbed device. */
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,10 +12,10 @@
 #include "worker/executor/epoch_control.h"
 #include "worker/state/segment_name.h"
 
-#define EPOCH 12 /* the one that is disturbed */
+#define EPOCH 12 /* the disturbed epoch */
 #define SPOIL "damaged on purpose"
 
-/* Every rank gathers from the others the weights that it computes with. */
+/* Every rank gathers its weights from the others. */
 static const char plan_zero3[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 3\npipelines:\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [0]}]}\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
@@ -25,12 +25,11 @@ enum what { PASS, HOLD, SPOILT, FAIL };
 
 /* Shared with the executors. */
 static struct board {
-    atomic_uint what[XW_MAX_DEV];   /* for the rest of the state of EPOCH */
-    atomic_uint held[XW_MAX_DEV];   /* it waits there */
+    atomic_uint what[XW_MAX_DEV];   /* order for the rest of the state of EPOCH */
+    atomic_uint held[XW_MAX_DEV];   /* the replication thread waits before the rest */
     atomic_uint idle[XW_MAX_DEV];   /* the first step of EPOCH does not begin */
-    atomic_uint voting[XW_MAX_DEV]; /* the first step of EPOCH is done but for the vote */
-    atomic_uint
-        ended[XW_MAX_DEV]; /* EPOCH is aborted: 1 when hspmdd has not been told, 2 when it has */
+    atomic_uint voting[XW_MAX_DEV]; /* the first step of EPOCH waits for its vote */
+    atomic_uint ended[XW_MAX_DEV]; /* EPOCH is aborted: 1 before the report to hspmdd, 2 after it */
 } * board;
 
 enum hsp_status __real_hsp_epoch_fetch_rest(struct hsp_ex_epoch *e, uint64_t version,
@@ -50,7 +49,7 @@ bool __wrap_hsp_epoch_fetch_beside(const struct hsp_ex_epoch *e);
 
 bool __wrap_hsp_epoch_fetch_beside(const struct hsp_ex_epoch *e)
 {
-    (void)e; /* whatever this machine has */
+    (void)e; /* on any number of processors */
     return true;
 }
 
@@ -113,7 +112,7 @@ static void await_flag(atomic_uint *flag)
     }
 }
 
-/* Two data parallel; then epoch 12, @to, on so many that those which it has no ranks for are sources. */
+/* Runs two data parallel ranks, then epoch 12 in @to; devices without a rank are sources. */
 static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
                   int n_peers)
 {
@@ -135,7 +134,8 @@ static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoc
     xw_send_ref(w, 1, HSP_MSG_ARM, EPOCH);
 }
 
-/* The same, and of its ranks @dev stands before the optimizer's state and all have computed a step. */
+/* Does the same, until @dev waits before the optimizer's state and all ranks have computed a
+ * step. */
 static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
                         int dev)
 {
@@ -147,7 +147,7 @@ static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hs
     }
 }
 
-/* The newest version in layout 1 of which ranks 0 and 1 have their own parts. */
+/* Returns the newest version in layout 1 of which ranks 0 and 1 have their own parts. */
 static uint64_t newest_before(struct xw_world *w)
 {
     uint64_t version = UINT64_MAX;
@@ -167,7 +167,7 @@ static uint64_t newest_before(struct xw_world *w)
     return version;
 }
 
-/* The pipeline begins again as epoch 14 with what was before, and goes on to the end. */
+/* Begins the pipeline again as epoch 14 from the layout before, and goes on to the end. */
 static void recover_and_compare(struct xw_world *w, struct hsp_epoch_plan *dp,
                                 struct hsp_epoch_plan *pp, const double *loss, const double *val)
 {
@@ -175,7 +175,7 @@ static void recover_and_compare(struct xw_world *w, struct hsp_epoch_plan *dp,
         xw_go_on(14, HSP_MODE_RECOVER, (struct xw_layout){3, pp}, (struct xw_layout){1, dp}, 2);
     third.step = newest_before(w);
     assert_int_equal(third.step,
-                     w->stable + 1); /* handed over with it; no step of epoch 12 was voted */
+                     w->stable + 1); /* version of the hand-over; epoch 12 has committed no step */
     xw_prepare(w, &third);
     for (int i = 0; i < 3; i++) {
         xw_send_start(w, i, 14, third.step);
@@ -187,7 +187,7 @@ static void recover_and_compare(struct xw_world *w, struct hsp_epoch_plan *dp,
     (void)hsp_epoch_plan_free(pp);
 }
 
-/* Until PEER_LOST of device @dev: all else that it says is noted, STARTED there is none. */
+/* Waits for PEER_LOST of device @dev, and notes its other messages, among them no STARTED. */
 static void await_loss(struct xw_world *w, int dev)
 {
     int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000; /* heartbeats never end */
@@ -216,7 +216,7 @@ static void test_a_member_is_killed_when_others_have_begun(void **state)
     recover_and_compare(w, dp, pp, loss, val);
 }
 
-/* Nobody but the mesh of the move knows of a source. */
+/* Only the move mesh knows of a source. */
 static void test_a_source_is_killed_when_the_member_has_begun(void **state)
 {
     struct xw_world *w = *state;
@@ -239,7 +239,8 @@ static void test_a_source_is_killed_when_the_member_has_begun(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* Until SEALED of device @dev. Returns the newest step of epoch 11 that it tells, UINT64_MAX: none. */
+/* Waits for SEALED of device @dev. Returns the newest step of epoch 11 that @dev reports;
+ * UINT64_MAX: none. */
 static uint64_t await_sealed(struct xw_world *w, int dev)
 {
     uint64_t newest = UINT64_MAX;
@@ -251,8 +252,8 @@ static uint64_t await_sealed(struct xw_world *w, int dev)
     return newest;
 }
 
-/* Others wait in mid-transfer for what the held one does not send. Rank 0 of epoch 11 may have been
- * lost with the report of its last step, so its successor tells it again. */
+/* Other ranks wait within the transfer for rows that the held rank does not send. Rank 0 of epoch
+ * 11 may have been lost with the report of its last step, so its heir reports that step again. */
 static void test_a_begun_epoch_is_ended(void **state)
 {
     struct xw_world *w = *state;
@@ -269,7 +270,8 @@ static void test_a_begun_epoch_is_ended(void **state)
     recover_and_compare(w, dp, pp, loss, val);
 }
 
-/* The run thread of the one who finds it is in its step then, waiting for the rank before. */
+/* Meanwhile the run thread of the rank that finds the damage is in its step and waits for the rank
+ * before. */
 static void test_what_comes_is_damaged(void **state)
 {
     struct xw_world *w = *state;
@@ -290,7 +292,7 @@ static void test_what_comes_is_damaged(void **state)
     recover_and_compare(w, dp, pp, loss, val);
 }
 
-/* Of what it began with the weights alone nothing is lost when the rest comes, much later. */
+/* A step that began with the weights alone goes on when the rest comes, much later. */
 static void test_the_rest_comes_late(void **state)
 {
     struct xw_world *w = *state;
@@ -300,7 +302,7 @@ static void test_the_rest_comes_late(void **state)
     begin_early(w, dp, zero3, 0);
     atomic_store(&board->what[0], PASS);
     xw_await(w, 0, HSP_MSG_STARTED);
-    assert_int_equal(w->last.u.started.step, w->stable + 1); /* no vote came before */
+    assert_int_equal(w->last.u.started.step, w->stable + 1); /* without an earlier vote */
     xw_await_end(w, 0);
     xw_assert_same(loss, w->loss);
     xw_assert_same(val, w->val);
@@ -308,7 +310,7 @@ static void test_the_rest_comes_late(void **state)
     (void)hsp_epoch_plan_free(zero3);
 }
 
-/* Of the others hspmdd hears that the epoch was aborted. */
+/* The other ranks report to hspmdd that the epoch was aborted. */
 static void test_a_cause_is_told_before_the_end(void **state)
 {
     struct xw_world *w = *state;
@@ -355,7 +357,7 @@ HSP_TEST_FILE(executor_early_test)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* The same on devices that are no CPUs. */
+/* The same tests on devices other than CPUs. */
 HSP_TEST_FILE(device_early_test)
 {
     xw_on_device = true;

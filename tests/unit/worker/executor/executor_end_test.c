@@ -1,6 +1,6 @@
-/* An epoch has ended when nothing can write its memory. To unpin and unmap that takes seconds where
- * there is much, and no answer to the agent waits for it. Here it takes until the test allows
- * it. */
+/* Checks that no answer to the agent waits for the unpinning and unmapping of an ended epoch, which
+ * takes seconds for much memory. An epoch has ended when no thread can write its memory. Here
+ * unmapping waits for the test. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "worker/executor/segment_pool.h"
 #include "worker/state/segment_name.h"
 
-/* In executors forked from now on: each waits for the file of its name. */
+/* Work that is held back in executors forked from now on, until the file of its name exists. */
 enum held { STATE, DEVICE, SOURCES, HANGS, TRIM, KEEP, N_HELD };
 static char held_by[N_HELD][4300];
 
@@ -31,7 +31,7 @@ static void await_leave(enum held what)
     }
 }
 
-/* The compiler compares them with the product's. */
+/* The compiler compares these types with those of the product. */
 __typeof__(hsp_pool_unpin) __real_hsp_pool_unpin, __wrap_hsp_pool_unpin;
 __typeof__(hsp_epoch_device_close) __real_hsp_epoch_device_close, __wrap_hsp_epoch_device_close;
 __typeof__(hsp_epoch_sources_free) __real_hsp_epoch_sources_free, __wrap_hsp_epoch_sources_free;
@@ -39,7 +39,7 @@ __typeof__(hsp_reaper_give) __real_hsp_reaper_give, __wrap_hsp_reaper_give;
 __typeof__(hsp_reaper_hangs) __real_hsp_reaper_hangs, __wrap_hsp_reaper_hangs;
 __typeof__(hsp_reaper_keep) __real_hsp_reaper_keep, __wrap_hsp_reaper_keep;
 
-static struct hsp_exec_env *trims; /* in an executor: of the device that was trimmed last */
+static struct hsp_exec_env *trims;
 
 void __wrap_hsp_pool_unpin(struct hsp_exec_env *env)
 {
@@ -90,7 +90,7 @@ bool __wrap_hsp_reaper_hangs(struct hsp_reaper *r)
            __real_hsp_reaper_hangs(r);
 }
 
-/* A world whose executors hold @what back. */
+/* Makes a world whose executors hold @what back. */
 static struct xw_world *hold(void **state, enum held what)
 {
     struct xw_world *w = *state;
@@ -107,7 +107,7 @@ static void leave(struct xw_world *w)
     make_file(path);
 }
 
-/* Until the executor is about to have its device trimmed, which is held back. */
+/* Waits until the executor is about to trim its device, which is held back. */
 static void await_trim(struct xw_world *w)
 {
     char path[4310];
@@ -132,7 +132,7 @@ static void order(struct xw_world *w, uint16_t type, uint16_t answer, uint64_t e
     xw_await(w, 0, answer);
 }
 
-/* The newest sealed version of layout @plan. */
+/* Returns the newest sealed version of layout @plan. */
 static uint64_t newest(struct xw_world *w, uint64_t plan)
 {
     struct hsp_m_holding *held = NULL;
@@ -147,7 +147,7 @@ static uint64_t newest(struct xw_world *w, uint64_t plan)
     return best;
 }
 
-/* The rest of what layout @from has, in layout @to. */
+/* Makes a recovery from layout @from to layout @to. */
 static struct xw_epoch recovery(struct xw_world *w, const struct hsp_epoch_plan *plan,
                                 uint64_t epoch, uint64_t from, uint64_t to)
 {
@@ -163,7 +163,7 @@ static struct xw_epoch recovery(struct xw_world *w, const struct hsp_epoch_plan 
                              .live = {{0, 0, 0}}};
 }
 
-/* Whoever lacks room on this node waits. */
+/* Returns true if an executor of this node that lacks room waits. */
 static bool room_comes(struct xw_world *w)
 {
     int folder = open(w->ex[0].state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -173,7 +173,7 @@ static bool room_comes(struct xw_world *w)
     return comes;
 }
 
-/* The next epoch is prepared meanwhile, and may be sealed, too. Its own preparation is not held up. */
+/* The next epoch is prepared meanwhile, and may be sealed, too; its preparation is not held up. */
 static void test_no_answer_waits_until_state_is_unmapped(void **state)
 {
     struct xw_world *w = hold(state, STATE);
@@ -191,7 +191,7 @@ static void test_no_answer_waits_until_state_is_unmapped(void **state)
         order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, epoch);
     }
     order(w, HSP_MSG_STOP, HSP_MSG_STOPPED, 6);
-    assert_int_equal(newest(w, 1), 0); /* the names are gone */
+    assert_int_equal(newest(w, 1), 0); /* the names are deleted */
     assert_true(room_comes(w));
     leave(w);
     while (room_comes(w)) {
@@ -200,7 +200,7 @@ static void test_no_answer_waits_until_state_is_unmapped(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* The device is trimmed behind STOPPED. Room that comes with that is told before. */
+/* The device is trimmed after STOPPED. Before STOPPED other executors learn that room will come. */
 static void test_room_is_told_before_the_answer(void **state)
 {
     struct xw_world *w = hold(state, TRIM);
@@ -235,7 +235,8 @@ static void test_room_that_came_meanwhile_is_not_told(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* Nor until it is unpinned. What wants the device waits for that, and can be ended meanwhile. */
+/* No answer waits for unpinning. A PREPARE that needs the device waits for it, and can be cancelled
+ * meanwhile. */
 static void test_no_answer_waits_for_the_device(void **state)
 {
     struct xw_world *w = hold(state, DEVICE);
@@ -263,7 +264,7 @@ static void test_no_answer_waits_for_the_device(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* Of a recovery, both before it begins and behind its transfer. */
+/* The sources of a recovery are unmapped before it begins or after its transfer. */
 static void test_no_answer_waits_until_sources_are_unmapped(void **state)
 {
     struct xw_world *w = hold(state, SOURCES);
@@ -292,8 +293,8 @@ static ino_t file_of(const struct xw_world *w, uint64_t plan, unsigned slot)
     return stat(path, &sb) == 0 ? sb.st_ino : 0;
 }
 
-/* The epoch that a switch has left is closed when the next one has voted: also behind what comes
- * then. The switch behind that takes its files over. */
+/* The epoch that a switch has left is closed when the next epoch has voted, also after later
+ * orders. The following switch uses its files. */
 static void test_no_answer_waits_for_the_epoch_that_was_left(void **state)
 {
     struct xw_world *w = hold(state, STATE);
@@ -330,7 +331,7 @@ static void test_no_answer_waits_for_the_epoch_that_was_left(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* A driver that does not come back: the agent ends a process that is silent. */
+/* The driver hangs: the agent ends a process without heartbeats. */
 static void test_who_cannot_give_memory_back_falls_silent(void **state)
 {
     struct xw_world *w = hold(state, HANGS);
@@ -341,7 +342,7 @@ static void test_who_cannot_give_memory_back_falls_silent(void **state)
     while (xw_next_msg(w, 0, 2000)) {
         assert_true(++beats < 8);
     }
-    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 2); /* else it goes on */
+    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 2); /* else the epoch goes on */
     (void)hsp_epoch_plan_free(one);
 }
 

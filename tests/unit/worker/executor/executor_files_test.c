@@ -1,5 +1,5 @@
-/* Executors whose files make trouble: a model that cannot be written, data that do not come or that
- * memory does not suffice for. */
+/* Checks executors with faulty files: a model that cannot be written, data that are not read in
+ * time or do not fit into memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -16,7 +16,7 @@
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
-/* Awaits the next report that something could not be written. */
+/* Waits for the next report of files that could not be written. */
 static void await_unwritten(struct xw_world *w, const char *reason)
 {
     for (uint32_t n = w->n_unwritten; w->n_unwritten == n;) {
@@ -35,7 +35,7 @@ static uint32_t count_lines(const struct hsp_msg *m)
     return n;
 }
 
-/* Two devices train to the xw_end, where @final is a file in the way of the folder for the model. */
+/* Lets two devices train to the end, where the file @final blocks the folder for the model. */
 static struct hsp_epoch_plan *end_without_a_folder(struct xw_world *w, char final[4300])
 {
     char path[4300];
@@ -58,9 +58,9 @@ static struct hsp_epoch_plan *end_without_a_folder(struct xw_world *w, char fina
     return dp;
 }
 
-/* The model cannot be written, first for want of a folder, then only under its name, when all has
- * been gathered: both are told with the remedy, and it is written when they are mended. Nor can one
- * device note its steps: the other does. */
+/* The model cannot be written, first for lack of a folder, then only under its name, after the
+ * gathering. Both faults are reported with the remedy, and the model is written when they are
+ * repaired. One device cannot note its steps; the other device notes them. */
 static void test_a_final_model_is_tried_until_it_is_written(void **state)
 {
     struct xw_world *w = *state;
@@ -68,7 +68,7 @@ static void test_a_final_model_is_tried_until_it_is_written(void **state)
     (void)snprintf(notes, sizeof notes, "%s/state-0", w->dir);
     assert_int_equal(mkdir(notes, 0700), 0);
     hsp_segname_notes(notes, 1, 0, path);
-    assert_int_equal(mkdir(path, 0700), 0); /* no file can be there */
+    assert_int_equal(mkdir(path, 0700), 0); /* so that no file can have the path */
     struct hsp_epoch_plan *dp = end_without_a_folder(w, final);
     (void)snprintf(reason, sizeof reason,
                    "n0/0: cannot open folder %s: Not a directory; move away what is there instead",
@@ -89,7 +89,7 @@ static void test_a_final_model_is_tried_until_it_is_written(void **state)
     (void)hsp_epoch_plan_free(dp);
 }
 
-/* A line that is not what was written is not in the outputs, and hspmdd is told of which file. */
+/* A damaged line is not in the outputs, and its file is reported to hspmdd. */
 static void test_a_damaged_note_is_told_at_the_end(void **state)
 {
     static const char forged[] =
@@ -117,8 +117,9 @@ static void test_a_damaged_note_is_told_at_the_end(void **state)
     (void)hsp_epoch_plan_free(dp);
 }
 
-/* A device trains to step 15, of which @two device 1 takes part in, or else keeps the state; then its
- * node is gone with all it had, and another takes its place. Returns the version it goes on from. */
+/* Lets a device train to step 15. With @two device 1 trains, too, else it keeps the state. Then the
+ * node of the first device is lost with its state, and another node replaces it. Returns the
+ * version from which the job goes on. */
 static uint64_t replace_the_first(struct xw_world *w, bool two, const struct hsp_epoch_plan *p)
 {
     struct xw_epoch first = {.epoch = 51,
@@ -144,7 +145,7 @@ static uint64_t replace_the_first(struct xw_world *w, bool two, const struct hsp
     return w->stable;
 }
 
-/* The first device goes on alone, with what device 1 has. */
+/* Lets the first device go on alone, with the state of device 1. */
 static void go_on_alone(struct xw_world *w, bool two, const struct hsp_epoch_plan *from,
                         const struct hsp_epoch_plan *one, uint64_t version)
 {
@@ -164,8 +165,8 @@ static void go_on_alone(struct xw_world *w, bool two, const struct hsp_epoch_pla
     xw_await(w, 0, HSP_MSG_FINISHED);
 }
 
-/* Whoever ends the job knows of each step, also of those that were made where nobody is any more; and
- * of programs that do not tell each other it is told which steps are lacking. */
+/* The rank that ends the job knows each step, also steps of nodes that have left. Where programs do
+ * not share notes, the lacking steps are reported. */
 static void metrics_go_where_the_state_goes(struct xw_world *w, bool two, bool older)
 {
     char lacking[64];
@@ -198,8 +199,9 @@ static void test_metrics_of_a_lost_node_are_known_to_its_replica_holder(void **s
     metrics_go_where_the_state_goes(*state, false, false);
 }
 
-/* A job that has ended goes back to a checkpoint, as hspmdd has a backup, and its notes are gone: the
- * lines of the file stay, but for those that were made anew, and for what is none. */
+/* An ended job goes back to a checkpoint, since hspmdd was restored from a backup, and its notes
+ * are lost. The lines of the file stay, except lines of steps that were made again, and text that
+ * is no line. */
 static void test_metrics_of_an_earlier_end_stay(void **state)
 {
     static const char earlier[] = "{\"step\":0,\"loss\":9.5,\"tokens\":1,\"epoch\":40}\n"
@@ -241,7 +243,7 @@ static void test_steps_without_metrics_are_told_at_the_end(void **state)
     metrics_go_where_the_state_goes(*state, true, true);
 }
 
-/* Who does not want to wait ends the job. */
+/* An administrator who does not want to wait ends the job. */
 static void test_a_job_that_waits_for_its_disk_can_be_ended(void **state)
 {
     struct xw_world *w = *state;
@@ -268,7 +270,7 @@ static void arm(struct xw_world *w, const struct xw_epoch *d, int n_voters)
     }
 }
 
-/* Instead the next epoch may write it, whose devices are others: some join, some only hand over. */
+/* The next epoch, on other devices, may write the model instead: some join, some only hand over. */
 static void test_a_final_model_is_written_by_the_next_epoch(void **state)
 {
     struct xw_world *w = *state;
@@ -316,14 +318,14 @@ static bool says(const struct xw_world *w, const char *name, const char *text)
     return does;
 }
 
-/* After an adoption the checkpoints and the final model are still the job's own, and are replaced. A
- * job of another cluster replaces neither: it writes no such checkpoint, and moves the model. */
+/* After an adoption the checkpoints and the final model still belong to the job, and are replaced.
+ * A job of another cluster replaces neither: it writes no such checkpoint, and moves the model. */
 static void test_an_adopted_job_owns_its_files(void **state)
 {
     struct xw_world *w = *state;
     const struct hsp_digest a = {1, 10}, b = {2, 11};
     double loss[XW_STEPS], val[XW_STEPS];
-    w->cluster = a; /* an hspmdd before protocol 15 says no more */
+    w->cluster = a; /* an hspmdd below protocol 15 sends no more */
     xw_reference(w, loss, val);
     assert_true(is_there(w, "step-0000000050") && is_there(w, "final/model.safetensors"));
     assert_true(says(w, "final/model.safetensors", "0000000000000001000000000000000a"));
@@ -336,13 +338,13 @@ static void test_an_adopted_job_owns_its_files(void **state)
     w->born = b;
     w->unwritable = true;
     xw_reference(w, loss, val);
-    assert_int_equal(w->n_unwritten, 2); /* of steps 25 and 50 */
+    assert_int_equal(w->n_unwritten, 2); /* for steps 25 and 50 */
     assert_true(is_there(w, "final.job-1.0000000000000001000000000000000a/model.safetensors"));
     assert_true(is_there(w, "final/model.safetensors") && is_there(w, "step-0000000050"));
 }
 
-/* The data take a minute to read: heartbeats go on, and a prepared epoch can be ended and prepared
- * again. When shorter ones are there at last, so is the epoch. */
+/* Reading the data takes a minute: heartbeats go on, and a prepared epoch can be ended and prepared
+ * again. With shorter data the epoch is ready at last. */
 static void test_data_that_take_long_hold_nothing_up(void **state)
 {
     struct xw_world *w = *state;
@@ -377,8 +379,8 @@ static size_t n_segments(const struct xw_world *w)
     return n;
 }
 
-/* What is prepared has room for its state. It goes with the DROP, and with the process: else it would
- * stay until the agent ends, for no job needs it. */
+/* A prepared epoch has room for its state. DROP and the end of the process free that room, which
+ * else would be taken until the agent ends, although no job needs it. */
 static void test_what_never_began_leaves_no_state(void **state)
 {
     struct xw_world *w = *state;
@@ -400,7 +402,8 @@ static void test_what_never_began_leaves_no_state(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* Attempts to begin with a checkpoint that nobody has, each with a layout of its own, as hspmdd makes them. */
+/* Attempts begin with a checkpoint that no member has, each with a layout of its own, as hspmdd
+ * makes them. */
 static void test_attempts_without_a_checkpoint_leave_no_state(void **state)
 {
     struct xw_world *w = *state;
@@ -416,14 +419,14 @@ static void test_attempts_without_a_checkpoint_leave_no_state(void **state)
         xw_await(w, 0, HSP_MSG_CKPT_REFUSED);
         xw_send_ref(w, 0, HSP_MSG_SEAL, d.epoch);
         xw_await(w, 0, HSP_MSG_SEALED);
-        xw_send_ref(w, 0, HSP_MSG_DROP, d.epoch); /* obeyed when that epoch has gone */
+        xw_send_ref(w, 0, HSP_MSG_DROP, d.epoch); /* obeyed when that epoch has ended */
         xw_await(w, 0, HSP_MSG_DROPPED);
         assert_int_equal(n_segments(w), 0);
     }
     (void)hsp_epoch_plan_free(p);
 }
 
-/* What the PREPARE of @d fails with. */
+/* Asserts that PREPARE of @d fails with @fact. */
 static void fails_with(struct xw_world *w, const struct xw_epoch *d, uint32_t fact,
                        const char *reason)
 {
@@ -438,7 +441,8 @@ static void fails_with(struct xw_world *w, const struct xw_epoch *d, uint32_t fa
     }
 }
 
-/* More data than there are addresses for: the node has them, so nobody must say that it has not. */
+/* The data need more addresses than exist. The node has the data, so it must not report missing
+ * data. */
 static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **state)
 {
     struct xw_world *w = *state;
@@ -452,7 +456,7 @@ static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **sta
         return;
     }
     assert_int_equal(truncate(w->text, (off_t)HSP_MAX_DATA_BYTES), 0);
-    for (int i = 0; i < 40; i++) { /* 2^47 bytes are 32 of them */
+    for (int i = 0; i < 40; i++) { /* 32 files make 2^47 bytes */
         (void)snprintf(more, sizeof more, "%s/more-%d", w->dir, i);
         assert_int_equal(link(w->text, more), 0);
     }
@@ -462,7 +466,7 @@ static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **sta
     (void)hsp_epoch_plan_free(p);
 }
 
-/* A file too short for one window is no data: it is told before anything runs. */
+/* A file shorter than one window counts as missing data, and is reported before a step runs. */
 static void test_data_of_less_than_a_window_are_none(void **state)
 {
     struct xw_world *w = *state;
@@ -476,8 +480,8 @@ static void test_data_of_less_than_a_window_are_none(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* Initial weights that are not there are told before anything runs, as data that are not there. A file of
- * something else is there: it fails the job when it is taken. */
+/* Missing initial weights are reported before a step runs, as missing data are. A file of another
+ * kind exists, and fails the job when its weights are taken. */
 static void test_initial_weights_that_are_not_there(void **state)
 {
     struct xw_world *w = *state;
@@ -498,7 +502,7 @@ static void test_initial_weights_that_are_not_there(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* The same of the next epoch of one device. */
+/* Waits for the refusal of the next epoch of one device. */
 static void await_refusal(struct xw_world *w, uint32_t fact, const char *reason)
 {
     struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
@@ -509,7 +513,7 @@ static void await_refusal(struct xw_world *w, uint32_t fact, const char *reason)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* A file stands in the place of the folder: the node is told to be of no use, not short of memory. */
+/* A file has the path of the folder: the node is reported as unusable, not as short of memory. */
 static void test_a_state_folder_that_is_none_is_named(void **state)
 {
     struct xw_world *w = *state;
@@ -533,7 +537,7 @@ static void mount_folder(const struct xw_world *w, unsigned long flags, const ch
     }
 }
 
-/* A folder on a file system that is read-only, full, or almost. */
+/* The folder is on a file system that is read-only, full or almost full. */
 static void test_a_state_folder_that_takes_nothing(void **state)
 {
     struct xw_world *w = *state;
@@ -550,12 +554,12 @@ static void test_a_state_folder_that_takes_nothing(void **state)
     assert_int_equal(umount(w->ex[0].state_dir), 0);
     mount_folder(w, 0, "size=64k");
     await_refusal(w, HSP_FACT_OUT_OF_MEMORY, "No space left on device");
-    assert_true(w->last.u.failed.amount != UINT64_MAX); /* a smaller part would do */
+    assert_true(w->last.u.failed.amount != UINT64_MAX); /* a smaller part would fit */
     assert_int_equal(umount(w->ex[0].state_dir), 0);
 }
 
-/* The job's state in layout 7 lies in a folder whose rest others have filled. Less of the model would
- * not fit either: the job must do without the node, and take the state from there. */
+/* The job's state in layout 7 is in a folder that other files have filled. A smaller part of the
+ * model would not fit either: the job goes on without the node, and takes the state from there. */
 static void test_a_folder_filled_beside_the_state_of_the_job(void **state)
 {
     struct xw_world *w = *state;

@@ -1,16 +1,17 @@
-/* State that is damaged while it is trained on: it is seen before anything made of it is committed,
- * the step is computed again, and the job goes on with the losses of one undisturbed device. */
+/* Checks state that is damaged while it is trained: the damage is found before its result is
+ * committed, the step is computed again, and the job goes on with the losses of one undisturbed
+ * device. */
 #include <stdio.h>
 
 #include "tests/unit/worker/executor/damage_world.h"
 #include "worker/state/segment.h"
 #include "worker/state/segment_dir.h"
 
-/* How the name of a part ends: in memory that is computed with, or as it was sealed. */
+/* The end of the name of a part: damaged in device memory, or as it was sealed. */
 #define IN_GPU  "] in GPU memory"
 #define IN_MAIN "] in main memory"
 
-/* Whether device @dev has its own part of @version, sealed and as it was sealed. */
+/* Returns true if device @dev has its own part of @version sealed and intact. */
 static bool has_intact(const struct dw_scenario *s, uint32_t dev, uint64_t version)
 {
     struct hsp_state_segment *own = dw_open_piece(s->w->ex[dev].state_dir, s->layout, dev, version);
@@ -19,10 +20,10 @@ static bool has_intact(const struct dw_scenario *s, uint32_t dev, uint64_t versi
     return intact;
 }
 
-/* Device @dev damages version 12 of @layout @when, or, as it is written, version 13. Nothing
- * made of it is committed: all go on from version 12. @n_told: devices that may be wrong; @version:
- * that it tells of. The damaged memory is the one that an executor computes with: its segments are
- * intact, and the job goes on from them. */
+/* Lets device @dev damage version 12 of @layout @when, or version 13 while it is written. No result
+ * of the damage is committed: all go on from version 12. @n_told: devices that may be wrong;
+ * @version: the version that they report. Device memory is damaged; the segments are intact, and
+ * the job goes on from the segments. */
 static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, uint32_t dev,
                  uint32_t n_told, uint64_t version, const char *why)
 {
@@ -38,13 +39,13 @@ static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, u
     assert_int_equal(strstr(s.part, IN_GPU) != NULL, w->device && !written);
     assert_int_equal(strstr(s.part, IN_MAIN) != NULL, !w->device && !written);
     assert_true(has_intact(&s, dev, 12));
-    uint64_t from = dw_recover(&s, layout); /* a replica of what was written is whole */
+    uint64_t from = dw_recover(&s, layout); /* a replica of the written version is whole */
     assert_true(from == 12 || (when == AT_SEAL && from == 13));
     dw_end_scenario(&s);
 }
 
-/* With three equal copies, of which one was computed wrongly, the majority knows; with two, both may
- * be wrong. */
+/* Of three replicas one was computed wrongly: the majority is right. Of two replicas both may be
+ * wrong. */
 static void test_a_replica_of_three_that_is_computed_wrongly(void **state)
 {
     live(*state, THREE, AT_UPDATE, 1, 1, 13, "equal copies of version 13 differ: wrong at n1/0");
@@ -56,7 +57,7 @@ static void test_a_replica_of_two_that_is_computed_wrongly(void **state)
          "equal copies of version 13 differ: wrong at n0/0 and 1 more");
 }
 
-/* The update has read what none has written, or the segment has it: its own device knows. */
+/* The update has read damaged state, or the segment has it: the device itself finds the damage. */
 static void test_a_replica_of_three(void **state)
 {
     live(*state, THREE, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
@@ -72,7 +73,7 @@ static void test_a_replica_of_two_that_is_just_written(void **state)
     live(*state, TWO, AT_SEAL, 1, 1, 13, "version 13 here is damaged");
 }
 
-/* The parts that two have are not the rows of both. */
+/* The parts that two devices share are not whole rows of both. */
 static void test_a_replica_of_parts(void **state)
 {
     live(*state, CUT, AT_VOTE, 0, 1, 12, "version 12 here is damaged");
@@ -83,7 +84,8 @@ static void test_a_part_of_a_replica(void **state)
     live(*state, CUT, AT_COPIES, 2, 1, 12, "version 12 here is damaged");
 }
 
-/* What nobody else has: the update has read it, and the version made of it is not sealed. */
+/* A part without a replica is damaged: the update has read it, and the version made of it is not
+ * sealed. */
 static void test_a_part_without_replica(void **state)
 {
     live(*state, DP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
@@ -94,8 +96,8 @@ static void test_a_part_of_a_pipeline(void **state)
     live(*state, PP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
 }
 
-/* Device @dev damages version 17, of which nothing is sealed, where it is computed with. What was made of it is given
- * up, and all go on from the last version that was due. */
+/* Lets device @dev damage version 17, which is not sealed, in device memory. The version made of 17
+ * is given up, and all go on from the last due version. */
 static void between(struct xw_world *w, enum dw_layout layout, uint32_t dev)
 {
     struct dw_scenario s = dw_play_scenario(w);
@@ -123,8 +125,9 @@ static void test_a_replica_between_due_versions(void **state)
     between(*state, TWO, 1);
 }
 
-/* Whoever loses a peer seals what it computes with, but for a version that is known to be damaged. What the other one
- * has sealed was made of its gradients, and is given up. */
+/* A rank that loses a peer seals its live version, unless the version is known to be damaged. The
+ * version that the other rank has sealed was made of the damaged rank's gradients, and is given
+ * up. */
 static void test_what_is_damaged_is_not_sealed_at_a_loss(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -148,7 +151,7 @@ static void test_what_is_damaged_is_not_sealed_at_a_loss(void **state)
     dw_end_scenario(&s);
 }
 
-/* A bit flips behind the update, before its version is hashed for the seal. */
+/* A bit flips after the update, before its version is hashed for the seal. */
 static void test_a_part_that_is_not_what_was_written(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -162,8 +165,8 @@ static void test_a_part_that_is_not_what_was_written(void **state)
     dw_end_scenario(&s);
 }
 
-/* On its way to the memory that is computed with: the whole step is computed with it, its vote
- * passes, and the loss that was told is replaced. */
+/* State is damaged on its way to device memory: the whole step is computed with the damage, its
+ * vote passes, and the reported loss is replaced. */
 static void test_a_part_that_is_loaded(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -182,7 +185,8 @@ static void test_a_part_that_is_loaded(void **state)
     assert_true(loss != s.w->loss[version]);
 }
 
-/* The newest version that devices 0 and 1 both have. One that was killed later may be a version ahead: that goes. */
+/* Returns the newest version that devices 0 and 1 both have. A device that was killed later may
+ * have one version more, which is deleted. */
 static uint64_t newest_of_both(struct dw_scenario *s)
 {
     uint64_t version = dw_newest(s, TWO);
@@ -202,9 +206,9 @@ static uint64_t newest_of_both(struct dw_scenario *s)
     return version;
 }
 
-/* Device 0 has sealed something else than device 1, whose segment is right: a bit that flips on its
- * way to the GPU says nothing of that segment. Which of the two is wrong nobody knows, so neither
- * is used. */
+/* Device 0 has sealed another state than device 1, whose segment is right: a bit that flipped on
+ * the way to the GPU does not affect that segment. No rank can tell which of the two is wrong, so
+ * neither is used. */
 static void test_a_first_version_that_differs(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -228,7 +232,7 @@ static void test_a_first_version_that_differs(void **state)
     dw_free_plans(&s);
 }
 
-/* Behind the last version there is no vote. */
+/* No vote follows the last version. */
 static void test_the_last_version(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -249,8 +253,8 @@ static bool keeps(const struct dw_scenario *s, int dev, uint32_t owner, uint64_t
     return p != NULL;
 }
 
-/* Device 2 keeps what rank 0 has sealed, but not what rank 0 has damaged before: it would be all
- * there, and whole, were both ranks gone before they can say that it is wrong. */
+/* Replica holder 2 keeps sealed state of rank 0, but no state that rank 0 damaged before its seal.
+ * Else that state would count as whole if both ranks were lost before they report the damage. */
 static void test_a_replica_holder_keeps_nothing_that_differs(void **state)
 {
     struct xw_world *w = *state;
@@ -269,7 +273,8 @@ static void test_a_replica_holder_keeps_nothing_that_differs(void **state)
     dw_end_scenario(&s);
 }
 
-/* As a rank leaves it that is killed before it can unseal what it has given up. */
+/* Seals the given up version again, as a rank leaves it that is killed before it unseals the
+ * version. */
 static void seal_again(const struct dw_scenario *s, int dev, uint64_t version)
 {
     const char *dir = s->w->ex[dev].state_dir;
@@ -298,12 +303,12 @@ static void test_what_was_given_up_is_deleted(void **state)
     dw_await_break(&s, 3);
     seal_again(&s, 1, 13);
     assert_true(keeps(&s, 1, 1, 13));
-    assert_int_equal(dw_recover(&s, KEPT), 12); /* and it is gone */
+    assert_int_equal(dw_recover(&s, KEPT), 12); /* and version 13 is deleted */
     assert_int_equal(s.n_given_up, 2);
     dw_end_scenario(&s);
 }
 
-/* A checkpoint finds it, and the result of the step beside it is not sealed. */
+/* A checkpoint finds the damage, and the result of the step beside the checkpoint is not sealed. */
 static void test_found_by_a_checkpoint(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -316,7 +321,8 @@ static void test_found_by_a_checkpoint(void **state)
     dw_end_scenario(&s);
 }
 
-/* Two threads seal the last version before a switch: neither seals what the other has refused. */
+/* Two threads seal the last version before a switch: neither seals a version that the other has
+ * refused. */
 static void test_the_last_read_before_a_switch(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -335,7 +341,7 @@ static void test_the_last_read_before_a_switch(void **state)
     dw_end_scenario(&s);
 }
 
-/* Nor is there one of a version with which a switch begins. */
+/* No vote of the old epoch follows the version with which a switch begins. */
 static void test_the_last_version_before_a_switch(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);

@@ -1,4 +1,5 @@
-/* Executors whose folder of checkpoints is shared, marked, not mounted, or does not answer. */
+/* Checks executors with a folder of checkpoints that is shared, marked, not mounted, or without
+ * answer. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -17,8 +18,8 @@ static bool is_marked(const char *dir)
     return is;
 }
 
-static bool marks_hang;   /* in executors that are started from now on, */
-static unsigned n_answer; /* but for so many */
+static bool marks_hang;   /* marks hang in executors started from now on, */
+static unsigned n_answer; /* except in so many */
 
 enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
                                      struct hsp_err *err);
@@ -36,7 +37,8 @@ enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info
     return __real_hsp_ckpt_sign(dir, us, shared, err);
 }
 
-/* Else a folder that is not mounted would look like one of a job without checkpoints. */
+/* Without a mark a folder that is not mounted would look like the folder of a job without
+ * checkpoints. */
 static void test_each_member_marks_the_folder_before_it_has_started(void **state)
 {
     struct xw_world *w = *state;
@@ -56,7 +58,7 @@ static void test_each_member_marks_the_folder_before_it_has_started(void **state
         xw_start_executor(w, i);
     }
     xw_prepare(w, &d);
-    assert_false(is_marked(dir[0]) || is_marked(dir[1])); /* it may end so */
+    assert_false(is_marked(dir[0]) || is_marked(dir[1])); /* the epoch may end before its begin */
     for (int i = 0; i < 2; i++) {
         xw_send_start(w, i, 41, 0);
     }
@@ -67,8 +69,8 @@ static void test_each_member_marks_the_folder_before_it_has_started(void **state
     (void)hsp_epoch_plan_free(dp);
 }
 
-/* Of a shared path one mark is enough, and a member that comes without the mount would make it
- * below. */
+/* A shared path needs one mark, and a member that joins without the mount would make the mark below
+ * the mount point. */
 static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
 {
     struct xw_world *w = *state;
@@ -85,7 +87,7 @@ static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
     w->shared = true;
     w->steps = 24; /* without a checkpoint */
     w->speed = 0.05;
-    for (int i = 0; i < 3; i++) { /* a mount, and two roots without it */
+    for (int i = 0; i < 3; i++) { /* a mount, and two folders without the mount */
         (void)snprintf(at[i], sizeof at[i], "%s/disk-%d", w->dir, i);
         (void)snprintf(dir[i], sizeof dir[i], "%s/t", at[i]);
     }
@@ -115,7 +117,7 @@ static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
                             .n_live = 1,
                             .live = {{1, 1, 1}},
                             .paths = paths};
-    for (uint32_t i = 0; i < dp->copies.n && next.n_live < 2; i++) { /* 1 keeps the part of 0 */
+    for (uint32_t i = 0; i < dp->copies.n && next.n_live < 2; i++) { /* 1 has a copy of 0 */
         if (dp->copies.row[i].from == 0) {
             next.live[next.n_live++] = (struct hsp_prepare_source){1, 1, 0};
         }
@@ -129,7 +131,8 @@ static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* A shared path that is not there is not mounted: hspmdd is told when the job begins, and nothing is made there. */
+/* A missing shared path is not mounted: hspmdd gets a report when the job begins, and no folder is
+ * made there. */
 static void test_a_mount_that_is_missing_is_told_at_the_begin(void **state)
 {
     struct xw_world *w = *state;
@@ -154,12 +157,13 @@ static void test_a_mount_that_is_missing_is_told_at_the_begin(void **state)
     assert_int_equal(w->last.u.ckpt.step, 25);
     assert_string_equal(w->last.u.ckpt.reason, reason);
     assert_int_not_equal(access(at, F_OK), 0);
-    assert_int_equal(mkdir(at, 0700), 0); /* the mount */
+    assert_int_equal(mkdir(at, 0700), 0); /* as if it were mounted */
     xw_await_end(w, 0);
     (void)hsp_epoch_plan_free(p);
 }
 
-/* A mount that goes while the job runs is not written below: the folder of the job is not made a second time. */
+/* If the mount is lost while the job runs, no file is written below the mount point: the folder of
+ * the job is not made a second time. */
 static void test_nothing_is_written_below_a_mount_that_goes(void **state)
 {
     struct xw_world *w = *state;
@@ -185,8 +189,8 @@ static void test_nothing_is_written_below_a_mount_that_goes(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* Nobody can mark the folder: the job begins, and one that joins holds up none. No checkpoint is begun beside a call
- * that hangs, nor the final model. */
+/* No member can mark the folder: the job begins, and a joining member holds up no other. Neither a
+ * checkpoint nor the final model is begun beside a hanging call. */
 static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
 {
     struct xw_world *w = *state;
@@ -225,7 +229,8 @@ static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
     (void)hsp_epoch_plan_free(pp);
 }
 
-/* The disk has not answered yet, for the final model, when the epoch is ended: that is no fault of the disk. */
+/* The disk has not yet answered for the final model when the epoch ends, which is no fault of the
+ * disk. */
 static void test_an_epoch_that_ends_tells_of_no_disk(void **state)
 {
     struct xw_world *w = *state;
@@ -234,7 +239,7 @@ static void test_an_epoch_that_ends_tells_of_no_disk(void **state)
         .epoch = 31, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
     w->steps = 24; /* without a checkpoint */
     marks_hang = true;
-    n_answer = 1; /* as the job begins */
+    n_answer = 1; /* at the begin of the job */
     xw_start_executor(w, 0);
     marks_hang = false;
     n_answer = 0;
@@ -246,7 +251,7 @@ static void test_an_epoch_that_ends_tells_of_no_disk(void **state)
     xw_await_beat(w, 0);
     xw_await_beat(w, 0);
     xw_send_ref(w, 0, HSP_MSG_SEAL, 31);
-    xw_await(w, 0, HSP_MSG_SEALED); /* CHECKPOINTED with a reason would end the test */
+    xw_await(w, 0, HSP_MSG_SEALED); /* CHECKPOINTED with a reason would fail the test */
     (void)hsp_epoch_plan_free(p);
 }
 

@@ -1,4 +1,4 @@
-/* Where a rank stands, as it answers hspmdd. */
+/* Checks the reports of a rank on its progress to hspmdd. */
 #include "tests/unit/worker/executor/executor_world.h"
 
 #include <signal.h>
@@ -14,8 +14,8 @@ static void ask(struct xw_world *w, int dev, uint32_t round)
     assert_int_equal(w->last.epoch, 11);
 }
 
-/* The thread that waits for a peer: the one that trains, or, while that waits for its copies, the
- * other one. */
+/* Returns the thread that waits for a peer: the training thread, or the replication thread while
+ * the training thread waits for copies. */
 static const struct hsp_m_thread *waiting(const struct hsp_m_stands *s)
 {
     assert_int_equal(s->n_threads, 2);
@@ -32,7 +32,7 @@ static void test_a_rank_says_whom_it_waits_for(void **state)
     xw_start_executor(w, 0);
     xw_start_executor(w, 1);
     xw_prepare(w, &first);
-    ask(w, 0, 1); /* it is prepared, and has not begun */
+    ask(w, 0, 1); /* the epoch is prepared, and has not begun */
     assert_int_equal(w->last.u.stands.threads[0].doing, HSP_DOING_PREPARE);
     xw_send_start(w, 0, 11, 0);
     xw_send_start(w, 1, 11, 0);
@@ -49,7 +49,7 @@ static void test_a_rank_says_whom_it_waits_for(void **state)
     ask(w, 0, 3);
     s = &w->last.u.stands;
     assert_int_equal(s->step, step);
-    assert_int_equal(s->moved, moved); /* nothing has */
+    assert_int_equal(s->moved, moved); /* no byte was moved since */
     assert_true(waiting(s)->since_ms >= since);
     assert_int_equal(kill(w->ex[1].pid, SIGCONT), 0);
     xw_await_step(w, 0, step + 5);

@@ -1,6 +1,6 @@
-/* Real executors and real plans: a fresh start, a planned switch to another layout with a joiner, a
- * killed executor and recovery, the end. The losses of every step must be those of one undisturbed
- * device. */
+/* Checks real executors with real plans: a fresh start, a planned switch to another layout with a
+ * joiner, a killed executor and recovery, the end. The losses of every step must be those of one
+ * undisturbed device. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "worker/exec/pace.h"
 #include "worker/state/segment_name.h"
 
-/* Epoch 11: data parallel on executors 0 and 1, until step 15. */
+/* Runs epoch 11, data parallel on executors 0 and 1, until step 15. */
 static void begin_on_two(struct xw_world *w, struct hsp_epoch_plan *dp)
 {
     w->speed = 0.2;
@@ -25,7 +25,7 @@ static void begin_on_two(struct xw_world *w, struct hsp_epoch_plan *dp)
     xw_await_step(w, 0, 15);
 }
 
-/* Whether executor @i has its own part of the state in the layout of @plan. */
+/* Returns true if executor @i has its own part of the state in the layout of @plan. */
 static bool holds(struct xw_world *w, int i, uint64_t plan)
 {
     struct hsp_m_holding *held = NULL;
@@ -40,8 +40,8 @@ static bool holds(struct xw_world *w, int i, uint64_t plan)
     return found;
 }
 
-/* Epoch 12: a planned switch to a pipeline on all three, five steps of it, and the layout before,
- * which stays until it is released, is. */
+/* Switches to epoch 12, a pipeline on all three, and runs five steps. Then releases the layout
+ * before, which stays until then. */
 static void switch_to_three(struct xw_world *w, struct hsp_epoch_plan *dp,
                             struct hsp_epoch_plan *pp)
 {
@@ -67,7 +67,7 @@ static void switch_to_three(struct xw_world *w, struct hsp_epoch_plan *dp,
     }
 }
 
-/* The greatest version of which all three have their own part in memory. */
+/* Returns the greatest version of which all three have their own part in memory. */
 static uint64_t newest_of_all(struct xw_world *w)
 {
     struct hsp_m_holding *held = NULL;
@@ -90,7 +90,7 @@ static uint64_t newest_of_all(struct xw_world *w)
     return version;
 }
 
-/* Executor 1 is killed, the others seal. Returns the version to go on from. */
+/* Kills executor 1; the others seal. Returns the version to go on from. */
 static uint64_t lose_one(struct xw_world *w, uint64_t epoch)
 {
     xw_end(&w->ex[1]);
@@ -114,14 +114,15 @@ static void flip_byte(const char *path, long at)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Somebody writes into the data: no vote is sent of a step that may have read it. The state is kept; with
- * the old data, which have another time now, the job goes on. Returns the version. */
+/* Writes into the data file: no vote is sent for a step that may have read the change. The state is
+ * kept; with the old data, which have a new modification time, the job goes on. Returns the
+ * version. */
 static uint64_t change_the_data(struct xw_world *w, uint64_t epoch)
 {
     uint32_t said = 0;
     flip_byte(w->text, 1000);
     for (int i = 0; i < 3; i++) {
-        xw_await(w, i, HSP_MSG_PEER_LOST); /* who hears of it first from another says that */
+        xw_await(w, i, HSP_MSG_PEER_LOST); /* a rank may hear of it from another rank first */
         said += strstr(w->last.u.lost.reason, "has changed while the job reads it: ") != NULL;
     }
     assert_true(said >= 1);
@@ -133,7 +134,7 @@ static uint64_t change_the_data(struct xw_world *w, uint64_t epoch)
     return newest_of_all(w);
 }
 
-/* The pipeline goes on at @version. */
+/* Lets the pipeline go on from @version. */
 static void recover(struct xw_world *w, struct hsp_epoch_plan *pp, uint64_t epoch, uint64_t version)
 {
     struct xw_epoch third =
@@ -145,9 +146,9 @@ static void recover(struct xw_world *w, struct hsp_epoch_plan *pp, uint64_t epoc
     }
 }
 
-/* A switch, a loss and a recovery of a job that computes in bf16, on devices that do not: its state is
- * fp32 and moves as any other; losses differ by what other sums round otherwise. Each executor says once
- * what it does. */
+/* A switch, a loss and a recovery of a job that computes in bf16, on devices without bf16: its
+ * state is fp32 and moves as any state; losses differ by the rounding of other sums. Each executor
+ * logs its type once. */
 static void test_a_bf16_job_goes_on(void **state)
 {
     struct xw_world *w = *state;
@@ -165,7 +166,7 @@ static void test_a_bf16_job_goes_on(void **state)
     }
     assert_true(apart > 0 && apart < 0.02 * loss[0]);
     assert_true(w->loss[XW_STEPS - 1] < loss[0] - 0.5);
-    /* four processes: one was killed and came back */
+    /* four processes: one was killed and started again */
     assert_int_equal(xw_lines_with(log, "asks for bf16: device 0 computes in fp32"), 4);
     (void)hsp_epoch_plan_free(dp);
     (void)hsp_epoch_plan_free(pp);
@@ -186,8 +187,8 @@ static void test_a_tf32_job_is_told(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* A RELEASE of all layouts finds the executor at work: nothing of the job is written any more, the
- * notes of its steps neither. */
+/* RELEASE of all layouts comes while the executor trains: no file of the job is written any more,
+ * also no notes of its steps. */
 static void test_what_is_released_is_not_made_again(void **state)
 {
     struct xw_world *w = *state;
@@ -227,8 +228,8 @@ static void await_refusal(struct xw_world *w, const char *why)
     assert_non_null(strstr(w->last.u.failed.reason, why));
 }
 
-/* A job was adopted by another cluster by mistake, whose epochs have higher numbers, was suspended there, and goes on
- * in its own. */
+/* Another cluster, whose epochs have higher numbers, adopted a job by mistake and suspended it. The
+ * job goes on in its own cluster. */
 static void test_epochs_of_another_cluster_do_not_count(void **state)
 {
     struct xw_world *w = *state;
@@ -243,7 +244,7 @@ static void test_epochs_of_another_cluster_do_not_count(void **state)
     xw_send_ref(w, 0, HSP_MSG_STOP, d.epoch);
     xw_await(w, 0, HSP_MSG_STOPPED);
     d.epoch = 2;
-    xw_send_prepare(w, &d); /* within one cluster they count */
+    xw_send_prepare(w, &d); /* within one cluster the numbers count */
     await_refusal(w, "epoch 2 of the job is over on this device, which has seen epoch 1282001");
     w->cluster = (struct hsp_digest){1, 1};
     xw_prepare(w, &d);
@@ -255,7 +256,7 @@ static void test_epochs_of_another_cluster_do_not_count(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* The other cluster ends what it has of the job on a device that it has prepared nothing on. */
+/* The other cluster stops the job on a device on which it has prepared no epoch. */
 static void test_a_stop_ends_what_was_prepared(void **state)
 {
     struct xw_world *w = *state;
@@ -306,15 +307,14 @@ static void disturb(struct xw_world *w, uint32_t due_every)
 
     xw_assert_same(loss, w->loss);
     xw_assert_same(val, w->val);
-    assert_true(w->n_ckpt >= 1); /* the one at 25 may have been cut short by the kill */
+    assert_true(w->n_ckpt >= 1); /* the kill may have cut off the one of 25 */
     char path[4300];
     (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", w->dir);
     assert_int_equal(access(path, R_OK), 0);
     assert_true(has_mapped(w, 0, w->text));
     xw_send_ref(w, 0, HSP_MSG_STOP, 16);
     xw_await(w, 0, HSP_MSG_STOPPED);
-    while (
-        has_mapped(w, 0, w->text)) { /* given back behind STOPPED, with the memory of the epoch */
+    while (has_mapped(w, 0, w->text)) { /* unmapped after STOPPED, with the memory of the epoch */
         xw_await_beat(w, 0);
     }
     assert_ok(hsp_segname_scan(w->ex[0].state_dir, &held, &n_held, &err), &err);
@@ -339,7 +339,7 @@ static void test_the_same_where_rank_0_chooses_which(void **state)
     disturb(*state, HSP_DUE_AUTO);
 }
 
-/* A node is gone with all it had: the second copies bring its part back. */
+/* Loses a node with its state: the copies bring its part back. */
 static void lose_a_node(struct xw_world *w, uint32_t due_every)
 {
     double loss[XW_STEPS], val[XW_STEPS];
@@ -367,7 +367,7 @@ static void lose_a_node(struct xw_world *w, uint32_t due_every)
     next.n_peers = 2;
     next.step = w->sure;
     assert_true(due_every > 0 ? w->sure >= 7 && w->sure % due_every == 0 : w->sure == w->stable);
-    for (uint32_t i = 0; i < pp->copies.n; i++) { /* who keeps rank 2's part */
+    for (uint32_t i = 0; i < pp->copies.n; i++) { /* the holder of rank 2's part */
         const struct hsp_state_row *r = &pp->copies.row[i];
         if (r->from == 2 && next.n_live < 8) {
             next.live[next.n_live++] = (struct hsp_prepare_source){r->to, r->to, 2};
@@ -390,13 +390,14 @@ static void test_second_copies_replace_a_lost_node(void **state)
     lose_a_node(*state, 0);
 }
 
-/* The job goes back to the newest version that was due and stable. */
+/* The job goes back to the newest version that is due and stable. */
 static void test_the_same_of_a_version_that_was_due(void **state)
 {
     lose_a_node(*state, 7);
 }
 
-/* Rows that device 3, which wants nothing, passes on; rows between 1 and 2, which both want all. */
+/* Counts the rows that device 3, which needs no row, forwards, and the rows between 1 and 2, which
+ * both need all rows. */
 static void count_passed(struct xw_world *w, const struct xw_epoch *d, uint32_t *relayed,
                          uint32_t *handed_on)
 {
@@ -422,7 +423,7 @@ static const char plan_three[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\npi
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [2]}]}\n";
 
-/* Devices 0 and 3 on one host, 1 and 2 on another, each with a card of its own. */
+/* Devices 0 and 3 on one host, 1 and 2 on another, each with a NIC of its own. */
 struct cards {
     struct hsp_device_desc dev[4];
     hsp_device_id device[4];
@@ -441,7 +442,7 @@ static void make_cards(struct cards *c)
         .device = c->device};
 }
 
-/* Device 0 trains alone for some steps as epoch @epoch. */
+/* Lets device 0 train alone for some steps as epoch @epoch. */
 static void train_alone(struct xw_world *w, const struct hsp_epoch_plan *one, uint64_t epoch)
 {
     w->speed = 0.1;
@@ -455,7 +456,7 @@ static void train_alone(struct xw_world *w, const struct hsp_epoch_plan *one, ui
     xw_await_step(w, 0, 10);
 }
 
-/* Epoch @epoch: from one device, in the epoch before, to three, over @cards. */
+/* Makes epoch @epoch: from one device, in the epoch before, to three, over @cards. */
 static struct xw_epoch to_three(uint32_t epoch, struct hsp_epoch_plan *one,
                                 struct hsp_epoch_plan *three, const struct cards *cards)
 {
@@ -472,8 +473,8 @@ static struct xw_epoch to_three(uint32_t epoch, struct hsp_epoch_plan *one,
                              .live = {{0, 0, 0}}};
 }
 
-/* From one device to three, over a card of its mate and both cards of the others: the mate only passes
- * on, the others hand on to each other what came by their cards. */
+/* State goes from device 0 to three devices, through the NIC of device 3 and both NICs of the
+ * others: device 3 only forwards, and the others forward the rows of their NICs to each other. */
 static void test_state_goes_by_relays(void **state)
 {
     struct xw_world *w = *state;
@@ -494,7 +495,7 @@ static void test_state_goes_by_relays(void **state)
     assert_true(w->last.u.started.transfer_bytes > 0);
     assert_true(w->last.u.started.passed_on_bytes > 0);
     xw_await(w, 0, HSP_MSG_STARTED);
-    assert_int_equal(w->last.u.started.passed_on_bytes, 0); /* what it has was not sent to it */
+    assert_int_equal(w->last.u.started.passed_on_bytes, 0); /* its own rows were not sent to it */
     xw_await_end(w, 0);
     xw_assert_same(loss, w->loss);
     xw_assert_same(val, w->val);
@@ -502,7 +503,7 @@ static void test_state_goes_by_relays(void **state)
     (void)hsp_epoch_plan_free(dp);
 }
 
-/* The newest version there is. */
+/* Returns the newest version in @dir. */
 static uint64_t newest(const char *dir)
 {
     struct hsp_err err = {0};
@@ -517,8 +518,9 @@ static uint64_t newest(const char *dir)
     return v;
 }
 
-/* The same, and the mate dies with rows of others in its hands: it stands still when the state begins to
- * move, so nobody can have all of it. Those that are left get it from device 0 without the mate. */
+/* Device 3 dies while it has rows of other devices: it stops when the state begins to move, so no
+ * receiver can have all of the state. The survivors get the state from device 0 without device
+ * 3. */
 static void test_a_relay_dies_in_mid_transfer(void **state)
 {
     struct xw_world *w = *state;
@@ -532,10 +534,10 @@ static void test_a_relay_dies_in_mid_transfer(void **state)
     xw_prepare(w, &second);
     assert_int_equal(kill(w->ex[3].pid, SIGSTOP), 0);
     xw_send_ref(w, 0, HSP_MSG_ARM, 42);
-    xw_await_standstill(w, 0); /* it has left its epoch, and waits for the mate */
+    xw_await_standstill(w, 0); /* device 0 has left its epoch, and waits for device 3 */
     xw_end(&w->ex[3]);
     for (int i = 0; i < 3; i++) {
-        do { /* device 0 has all, so it may have begun; the others lack what the mate has */
+        do { /* device 0 may have begun; the others lack rows of device 3 */
             assert_true(xw_next_msg(w, i, XW_WAIT_MS));
             assert_true(i == 0 || w->last.type != HSP_MSG_STARTED);
         } while (w->last.type != HSP_MSG_PEER_LOST);
@@ -590,7 +592,7 @@ HSP_TEST_FILE(executor_test)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* The same on devices that are no CPUs. */
+/* The same tests on devices other than CPUs. */
 HSP_TEST_FILE(device_executor_test)
 {
     xw_on_device = true;

@@ -1,5 +1,5 @@
-/* Real executor processes over socketpairs, driven as an agent would drive them, with real plans: one small
- * job, its processes, small steps of a story. */
+/* Drives real executor processes over socketpairs as an agent does, with real plans: one small job,
+ * its processes, and the actions of a scenario. */
 #ifndef HSP_EXECUTOR_WORLD_H
 #define HSP_EXECUTOR_WORLD_H
 #include <sys/types.h>
@@ -12,9 +12,10 @@
 
 #define XW_STEPS   60
 #define XW_MAX_DEV 4
-#define XW_WAIT_MS 120000 /* only what hangs takes so long, on a loaded machine too */
+#define XW_WAIT_MS 120000 /* only a hang takes so long, also on a loaded machine */
 
-/* Plans of the job: one device; two data parallel; a pipeline of three, its second stage by tensors. */
+/* Plans of the job: one device; two data parallel devices; a pipeline of three devices, whose
+ * second stage is cut by tensors. */
 extern const char xw_plan_one[], xw_plan_dp[], xw_plan_pp[];
 
 struct xw_process {
@@ -30,31 +31,30 @@ struct xw_world {
     struct hsp_arena *arena;
     const struct hsp_job_spec *job;
     struct hsp_graph *graph;
-    const char *kills; /* folder of orders to executors (kill_point.h), NULL: none */
+    const char *kills; /* folder of orders to executors (kill_point.h); NULL: none */
     const char *log;   /* file to which executors write what they log, NULL: warnings, to stderr */
-    char log_file[4300]; /* that of xw_log */
+    char log_file[4300]; /* log file of executors; NULL: warnings go to stderr */
     struct xw_process ex[XW_MAX_DEV];
-    double
-        speed; /* of executors started from now on, 0: 1; so that steps last while epochs are prepared */
+    double speed;         /* of executors started from now on; 0: 1. Below 1 steps last longer. */
     bool device;          /* executors compute on mock devices, not on CPUs */
-    bool cpu[XW_MAX_DEV]; /* but for these */
-    struct hsp_mockdev_opts mockdev[XW_MAX_DEV]; /* of each; their seeds are drawn */
+    bool cpu[XW_MAX_DEV]; /* except these executors */
+    struct hsp_mockdev_opts mockdev[XW_MAX_DEV]; /* options of each; their seeds are drawn */
     double loss[XW_STEPS];
     double val[XW_STEPS];
-    uint64_t stable;                 /* newest reported, of the newest epoch */
-    uint64_t said_in;                /* that epoch */
-    uint64_t sure;                   /* newest version said to be stable */
-    uint32_t due_every;              /* as PREPARE says it; 0: each version is due */
-    bool live;                       /* PREPARE says that survivors seal what they compute with */
-    uint64_t steps;                  /* of the job; 0: XW_STEPS */
-    bool older_peers;                /* which do not give each other the notes of steps */
-    struct hsp_digest cluster, born; /* whose the job is, and in which it began */
-    bool shared; /* checkpoint.path is the same folder everywhere, as executors are told */
+    uint64_t stable;                 /* newest reported step, of the newest epoch */
+    uint64_t said_in;                /* the newest epoch */
+    uint64_t sure;                   /* newest version reported as stable */
+    uint32_t due_every;              /* as in PREPARE; 0: each version is due */
+    bool live;                       /* PREPARE orders survivors to seal their live version */
+    uint64_t steps;                  /* steps of the job; 0: XW_STEPS */
+    bool older_peers;                /* peers that do not share notes of steps */
+    struct hsp_digest cluster, born; /* cluster of the job, and cluster of its begin */
+    bool shared;                     /* PREPARE says that checkpoint.path is shared */
     bool final, finished;
     uint32_t n_ckpt;
-    uint32_t n_unwritten; /* reports of files that could not be written, where they are expected */
+    uint32_t n_unwritten; /* expected reports of files that could not be written */
     bool unwritable;
-    struct hsp_msg last; /* what xw_await() returned */
+    struct hsp_msg last; /* last message of xw_await() */
     struct hsp_frame frame;
     struct hsp_arena *msgs;
 };
@@ -63,18 +63,17 @@ struct xw_epoch {
     uint64_t epoch, plan_no, from_no, base;
     uint32_t mode;
     uint64_t step;
-    uint64_t void_from; /* least version that was given up, plus 1; 0: none was */
-    uint64_t keep; /* version that stays until `step` is stable, plus 1; 0: nothing is said of it */
+    uint64_t void_from; /* least version that was given up, plus 1; 0: none */
+    uint64_t keep;      /* version that stays until `step` is stable, plus 1; 0: none */
     const struct hsp_epoch_plan *plan, *from;
     int n_peers;   /* devices 0 .. n_peers - 1 */
-    int n_keepers; /* those behind the ranks; the ranks of the plan are on one node then */
+    int n_keepers; /* replica holders after the ranks; then all ranks are on one node */
     int n_live;    /* live pieces of `from` */
     struct hsp_prepare_source live[8];
     const struct hsp_epoch_net *net; /* NULL: each device is a host */
-    const char *path;         /* for checkpoints and the final model; NULL: the world's folder */
-    const char *const *paths; /* the same of each device; NULL: @path */
-    const struct hsp_m_ckpt
-        *ckpt; /* the checkpoint that is meant, of epoch @ckpt_epoch; NULL: not known */
+    const char *path;                /* of checkpoints and final model; NULL: the world's folder */
+    const char *const *paths;        /* path of each device; NULL: @path */
+    const struct hsp_m_ckpt *ckpt;   /* the wished checkpoint, of epoch @ckpt_epoch; NULL: none */
     uint64_t ckpt_epoch;
     const char *init_from; /* weights to begin with; NULL: none */
 };
@@ -83,46 +82,58 @@ struct xw_layout {
     const struct hsp_epoch_plan *plan;
 };
 
-/* For a test: *state is a world, of CPUs; with xw_on_device of mockdevs. */
+/* Sets up a test: *state is a world of CPUs, or with xw_on_device of mock devices. */
 extern bool xw_on_device;
 int xw_setup(void **state);
-int xw_setup_device(void **state); /* of mock devices */
+/* Sets up a world of mock devices. */
+int xw_setup_device(void **state);
 int xw_teardown(void **state);
-void xw_write_text(struct xw_world *w); /* its data, to w->text */
+/* Writes the data of the job to w->text. */
+void xw_write_text(struct xw_world *w);
 
-/* From now on its job computes in @compute (train.compute), and keeps fp32. */
+/* Lets the job compute in @compute (train.compute) from now on, with state in fp32. */
 void xw_compute(struct xw_world *w, const char *compute);
-void xw_start_executor(struct xw_world *w, int dev); /* returns when it is up */
-void xw_end(struct xw_process *p);                   /* kills it, if it runs */
-/* Waits until the process of @dev has ended by itself: its exit status, or minus a signal. */
+/* Starts an executor, and returns when it is up. */
+void xw_start_executor(struct xw_world *w, int dev);
+/* Kills the process if it runs. */
+void xw_end(struct xw_process *p);
+/* Waits until the process of @dev has ended by itself. Returns its exit status, or minus its
+ * signal. */
 int xw_await_exit(struct xw_world *w, int dev);
 
 /* Executors that start from now on log to a file of the world, whose path is returned. */
 const char *xw_log(struct xw_world *w);
-uint32_t xw_lines_with(const char *path, const char *what); /* of a log */
 
-/* The next message of device @dev, in w->last; a step is noted. False after @ms. */
+/* Counts the lines of a log that have @what. */
+uint32_t xw_lines_with(const char *path, const char *what);
+
+/* Receives the next message of device @dev in w->last, and notes a step. Returns false after
+ * @ms. */
 bool xw_next_msg(struct xw_world *w, int dev, int ms);
-/* The next but for others; what comes before it is noted. They fail the test after XW_WAIT_MS. */
+/* Waits for a message of @type from @dev, and notes the messages before. The test fails after
+ * XW_WAIT_MS. */
 void xw_await(struct xw_world *w, int dev, uint16_t type);
 void xw_await_beat(struct xw_world *w, int dev);
 void xw_await_step(struct xw_world *w, int dev, uint64_t step);
-void xw_await_standstill(struct xw_world *w, int dev); /* no step was reported for half a second */
+/* Waits until no step was reported for half a second. */
+void xw_await_standstill(struct xw_world *w, int dev);
 void xw_await_end(struct xw_world *w, int dev);
 void xw_send_ref(struct xw_world *w, int dev, uint16_t type, uint64_t epoch);
 void xw_send_start(struct xw_world *w, int dev, uint64_t epoch, uint64_t step);
 
 struct hsp_epoch_plan *xw_make_plan(struct xw_world *w, const char *text);
-/* The same; all its ranks are on one node, so that it has room for a replica holder. */
+/* Makes a plan with all ranks on one node, so that a replica holder has a place. */
 struct hsp_epoch_plan *xw_make_kept_plan(struct xw_world *w, const char *text);
-/* The epoch of executors 0, 1 and 2 that goes on from layout @from, whose ranks @n_live of them are;
- * the step of a recovery is left to the caller. */
+/* Makes the epoch of executors 0, 1 and 2 that goes on from layout @from. @n_live of the executors
+ * are ranks of @from. The caller sets the step of a recovery. */
 struct xw_epoch xw_go_on(uint64_t epoch, uint32_t mode, struct xw_layout to, struct xw_layout from,
                          int n_live);
 void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d);
-void xw_prepare(struct xw_world *w, const struct xw_epoch *d); /* returns when all are ready */
+/* Prepares epoch @d, and returns when all are ready. */
+void xw_prepare(struct xw_world *w, const struct xw_epoch *d);
 
-/* Losses of one undisturbed device, whose process and state are gone then; those of two runs are equal. */
+/* Returns the losses of one undisturbed device, whose process and state are deleted then. Two runs
+ * have equal losses. */
 void xw_reference(struct xw_world *w, double loss[XW_STEPS], double val[XW_STEPS]);
 void xw_assert_same(const double *a, const double *b);
 

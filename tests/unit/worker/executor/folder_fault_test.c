@@ -1,4 +1,5 @@
-/* What a failure of the state folder tells: want of room is a matter of the plan, all else of the node. */
+/* Checks the fact of a failure of the state folder: lack of room concerns the plan, other failures
+ * the node. */
 #include <errno.h>
 
 #include "tests/lib/testlib.h"
@@ -47,19 +48,20 @@ static void test_an_errno_is_named_with_its_remedy(void **state)
                                  "hspmd-worker");
 }
 
-/* A plan of 100 bytes wants 40 in the folder, on a device that offers 1000. */
+/* A plan of 100 bytes needs 40 in the folder, on a device that offers 1000. */
 static void test_the_next_plan_fits_what_there_is(void **state)
 {
     (void)state;
-    assert_int_equal(hsp_folder_lack(1000, 100, 40, 30), 925); /* 75 are left to plan with */
+    assert_int_equal(hsp_folder_lack(1000, 100, 40, 30), 925); /* 75 are left for planning */
     assert_int_equal(hsp_folder_lack(1000, 100, 40, 40), 900);
     assert_true(hsp_folder_lack(1000, 100, 40, 1) == UINT64_MAX); /* full */
     assert_true(hsp_folder_lack(1000, 100, 40, 0) == UINT64_MAX);
     assert_int_equal(hsp_folder_lack(50, 100, 40, 30), 25);
 }
 
-/* Of the next plan, too, two versions lie in the folder. @versions: in the memory that is offered.
- * @rest: other needs of a plan there. It has as much state as goes with that, at most. */
+/* Asserts that the next plan fits, with two versions in the folder, too. @versions: number of
+ * versions in the offered memory; @rest: other memory of a plan. The next plan has as much state as
+ * fits. */
 static void next_fits(uint64_t versions, uint64_t version, uint64_t rest, uint64_t room)
 {
     uint64_t offered = 1000, need = versions * version + rest;
@@ -75,7 +77,7 @@ static void test_the_next_plan_fits_a_gpu_and_a_cpu(void **state)
     (void)state;
     next_fits(3, 100, 30, 150); /* a CPU: sealed versions are in its memory */
     next_fits(3, 100, 0, 199);
-    next_fits(1, 70, 8, 60); /* a GPU that the state fills: its folder wants more than it has */
+    next_fits(1, 70, 8, 60); /* a GPU full of state: the folder needs more bytes than the GPU has */
     next_fits(1, 70, 8, 100);
 }
 

@@ -1,4 +1,5 @@
-/* The control thread beats while another thread works, for a while. */
+/* Checks that the control thread sends heartbeats while another thread works, for a limited
+ * time. */
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,7 +13,7 @@ struct world {
     struct hsp_heartbeat h;
     struct hsp_arena *arena;
     pthread_t control;
-    bool beside; /* the work was done on another thread */
+    bool beside; /* another thread did the work */
 };
 
 static void begin(struct world *w)
@@ -36,7 +37,7 @@ static void end(struct world *w)
     (void)hsp_arena_free(w->arena);
 }
 
-/* That the agent has, of which the first is @first. */
+/* Returns the number of heartbeats that the agent has received, the first with number @first. */
 static uint32_t beats(struct world *w, uint64_t first)
 {
     struct hsp_err err = {0};
@@ -72,12 +73,12 @@ static void it_beats_while_another_thread_works(void **state)
     uint32_t n = beats(&w, 1);
     assert_true(n >= 2);
     w.beside = false;
-    hsp_heartbeat_during(&w.h, work, &w); /* and again */
+    hsp_heartbeat_during(&w.h, work, &w); /* a second time */
     assert_true(w.beside && beats(&w, n + 1) >= 2);
     end(&w);
 }
 
-/* Work that hangs ends the process: the agent sees that it is silent. */
+/* Hanging work ends the heartbeats, so that the agent ends the process. */
 static void it_does_not_beat_for_ever(void **state)
 {
     static struct world w;
@@ -89,7 +90,7 @@ static void it_does_not_beat_for_ever(void **state)
     end(&w);
 }
 
-/* Who wants to hear it more often waits for no beat of before. */
+/* A shorter period begins at once, not after the next heartbeat of the old period. */
 static void another_pace_begins_at_once(void **state)
 {
     static struct world w;

@@ -1,5 +1,5 @@
-/* Each named point: a real executor ends there, with the segments that it has at that point; and orders that are not
- * obeyed. */
+/* Checks that a real executor ends at each named point with the segments of that point, and that
+ * invalid orders are ignored. */
 #include "worker/executor/kill_point.h"
 
 #include <signal.h>
@@ -14,15 +14,15 @@
 #include "worker/state/segment_name.h"
 
 #define FROM 5
-#define STAY 100 /* ms in which the others can go on */
+#define STAY 100 /* ms for which the other threads go on */
 
-enum { NO, YES, MAY }; /* a version is sealed */
+enum { NO, YES, MAY }; /* whether a version is sealed */
 
-/* The victim is rank 1. Own versions in the segments of the epoch that is hit, by the number of the hit; and that of the
- * other rank. */
+/* The points. The victim is rank 1. Each point has the own versions in the segments of the killed
+ * epoch, relative to the step of the kill, and the version of the other rank. */
 static const struct point {
     const char *name;
-    bool switches, fresh; /* a switch is armed; its epoch is hit */
+    bool switches, fresh; /* a switch is armed; its next epoch is killed */
     int before, there, next, of_other;
 } points[] = {
     {"vote.before", false, false, YES, YES, NO, YES},
@@ -55,7 +55,7 @@ static void order(struct xw_world *w, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-/* What the victim has said of itself. */
+/* Reads the hit file of the victim. */
 static void read_hit(struct xw_world *w, char name[24], uint64_t *ret_step, uint64_t *ret_epoch)
 {
     char path[4300], node[24];
@@ -72,7 +72,8 @@ static void read_hit(struct xw_world *w, char name[24], uint64_t *ret_step, uint
     assert_int_equal(access(path, F_OK), -1);
 }
 
-/* Whether device @dev has version @v of layout @plan sealed: its own part, or that of the other rank. */
+/* Returns true if device @dev has version @v of layout @plan sealed: its own part, or the part of
+ * the other rank. */
 static bool has(struct xw_world *w, int dev, uint64_t plan, uint64_t v, bool own)
 {
     struct hsp_m_holding *held = NULL;
@@ -106,11 +107,11 @@ static void drop_all(struct xw_world *w)
     w->stable = w->said_in = 0;
 }
 
-/* The other rank tells which votes have passed. */
+/* Checks the votes that the other rank reports as passed. */
 static void check_votes(struct xw_world *w, const struct point *p, uint64_t step)
 {
     bool sent = strcmp(p->name, "vote.in") == 0 || strcmp(p->name, "vote.after") == 0;
-    if (sent) { /* the victim has stayed, so there was time */
+    if (sent) { /* the victim stayed, so the others had time */
         xw_await_step(w, 0, step);
     } else if (strcmp(p->name, "vote.before") == 0) {
         xw_await(w, 0, HSP_MSG_PEER_LOST);
@@ -173,7 +174,7 @@ static void test_an_executor_ends_at_each_point(void **state)
     (void)hsp_epoch_plan_free(pp);
 }
 
-/* A record that one of two others lacks: that one can never pass the vote. */
+/* One of two other ranks lacks a record, so that rank never passes the vote. */
 static void test_a_vote_is_split(void **state)
 {
     struct xw_world *w = *state;
@@ -203,13 +204,13 @@ static void test_a_vote_is_split(void **state)
         xw_await(w, i, HSP_MSG_SEALED);
     }
     assert_false(has(w, 0, 1, step - 1, true));
-    assert_true(has(w, 2, 1, step - 1, true)); /* it still has the one before */
+    assert_true(has(w, 2, 1, step - 1, true)); /* rank 2 still has the version before */
     assert_true(has(w, 0, 1, step, true) && has(w, 2, 1, step, true));
     drop_all(w);
     (void)hsp_epoch_plan_free(pp);
 }
 
-/* An epoch for the points alone. */
+/* An epoch that only serves the points. */
 struct lone {
     struct hsp_exec_env env;
     struct hsp_m_prepare p;
@@ -238,7 +239,7 @@ static void test_others_go_on(void **state)
         "seal.in 5 executor\n",   "seal.in 5 executor 10001\n", ""};
     w->kills = w->dir;
     struct lone *l = lone_new(w->dir);
-    hsp_kill_point(&l->e, HSP_KILL_SEAL_IN, 5); /* no order */
+    hsp_kill_point(&l->e, HSP_KILL_SEAL_IN, 5); /* without an order */
     for (size_t i = 0; i < HSP_ARRAY_LEN(orders); i++) {
         order(w, orders[i]);
         hsp_kill_point(&l->e, HSP_KILL_SEAL_IN, 5);
@@ -257,7 +258,7 @@ static void test_others_go_on(void **state)
     free(l);
 }
 
-/* The agent is the parent: killed first, and the executor with it. */
+/* The agent is the parent: it is killed first, and the executor ends with it. */
 static void test_an_agent_is_killed(void **state)
 {
     struct xw_world *w = *state;
@@ -266,7 +267,7 @@ static void test_an_agent_is_killed(void **state)
     int status = 0, ends[2];
     w->kills = w->dir;
     order(w, "copy.in 7 agent 0\n");
-    assert_int_equal(pipe(ends), 0); /* closed when both are gone */
+    assert_int_equal(pipe(ends), 0); /* closed when both have ended */
     pid_t agent = fork();
     assert_true(agent >= 0);
     if (agent == 0) {

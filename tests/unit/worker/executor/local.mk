@@ -1,9 +1,10 @@
 executor_world = tests/unit/worker/executor/executor_world.c \
   tests/unit/worker/executor/executor_world.h
-# Executors join both sides of the wall: they run the compiled plans of the daemon.
+# Executors run compiled plans of the daemon, so their tests link both.
 EXECUTOR_TEST_LIBS = tests/lib/libmockdev.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/plans/libplans.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
-# epoch_nccl_test: epochs over the fake NCCL. device_executor_test is executor_test on devices that are no CPUs.
+# epoch_nccl_test runs epochs over the fake NCCL. device_executor_test is executor_test on
+# devices other than CPUs.
 executor_tests = \
   tests/unit/worker/executor/ckpt_choice_test \
   tests/unit/worker/executor/ckpt_writer_test \
@@ -82,7 +83,7 @@ tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=cal
   -Wl,--wrap=hsp_state_watch_before,--wrap=hsp_pace_done
 EXTRA_tests_unit_worker_executor_executor_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
 tests_unit_worker_executor_executor_tests_LDADD = $(EXECUTOR_TEST_LIBS)
-# Every step of an epoch waits for the test; device_early_test: on devices that are no CPUs.
+# Every step of an epoch waits for the test; device_early_test: on devices other than CPUs.
 early_tests = \
   tests/unit/worker/executor/executor_early_test \
   tests/unit/worker/executor/device_early_test
@@ -97,7 +98,7 @@ tests_unit_worker_executor_early_tests_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_epoch_fetch_rest,--wrap=hsp_epoch_await_confirmed \
   -Wl,--wrap=hsp_epoch_train,--wrap=hsp_epoch_fetch_beside,--wrap=hsp_epoch_abort
 tests_unit_worker_executor_early_tests_LDADD = $(EXECUTOR_TEST_LIBS)
-# Executors damage state of their own at set moments.
+# Executors damage their own state at set moments.
 damage_tests = \
   tests/unit/worker/executor/damage_draws_test \
   tests/unit/worker/executor/executor_damage_test \

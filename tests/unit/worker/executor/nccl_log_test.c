@@ -1,5 +1,5 @@
-/* What NCCL wrote of its choices, in the log: by lines as the library writes them, and by the
- * library itself where it is. */
+/* Checks the choices of NCCL in the log: with lines as the library writes them, and with the
+ * library itself if it is installed. */
 #include "worker/executor/nccl_log.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "worker/comm/nccl/nccl_lib.h"
 
 static struct hsp_logger *log_to;
-static FILE *written; /* the log */
+static FILE *written; /* log of the test */
 
 static int setup(void **state)
 {
@@ -33,7 +33,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* What stands in the log so far. */
+/* Returns the text of the log so far. */
 static const char *logged(void)
 {
     static char text[1 << 16];
@@ -52,7 +52,7 @@ static unsigned count(const char *part)
     return n;
 }
 
-/* As the library opens its file. */
+/* Opens the file as the library does. */
 static FILE *library_opens(void)
 {
     assert_string_equal(getenv("NCCL_DEBUG"), "INFO");
@@ -133,7 +133,7 @@ static void lines_and_memory_are_bounded(void **state)
         for (int k = 0; k < 4000; k++) {
             (void)fprintf(f, "n1:9:9 [0] x.cc:1 NCCL WARN trouble %d.%d\n", i, k);
         }
-        (void)fprintf(f, "%0*d\n", 100000, 7); /* longer than what is read at a time */
+        (void)fprintf(f, "%0*d\n", 100000, 7); /* longer than one read */
         (void)fflush(f);
         hsp_nccllog_tell(l, log_to);
     }
@@ -141,7 +141,7 @@ static void lines_and_memory_are_bounded(void **state)
     assert_int_equal(count("nccl: trouble 2.31\n"), 1);
     assert_int_equal(count("nccl: 3968 more lines are not told\n"), 3);
     assert_int_equal(fstat(fileno(f), &st), 0);
-    assert_true(st.st_size > 400000 && st.st_blocks * 512 <= 128 << 10); /* what was read is gone */
+    assert_true(st.st_size > 400000 && st.st_blocks * 512 <= 128 << 10); /* read lines are gone */
     assert_int_equal(fclose(f), 0);
     assert_null(hsp_nccllog_close(l));
 }
@@ -158,11 +158,11 @@ static void an_administrator_s_choice_stands(void **state)
         }
         assert_int_equal(unsetenv(names[i]), 0);
     }
-    hsp_nccllog_tell(NULL, log_to); /* then there is none */
+    hsp_nccllog_tell(NULL, log_to); /* without a log */
     assert_string_equal(logged(), "");
 }
 
-/* In a process of its own: the library waits in a thread for who would join. 77: there is none. */
+/* Runs the library in a process of its own, since its thread waits for peers. 77: no library. */
 static int ask_the_library(void)
 {
     struct hsp_nccllog *l = hsp_nccllog_open();

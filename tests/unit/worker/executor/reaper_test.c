@@ -1,4 +1,5 @@
-/* Memory is given back by one thread, in order, and who lacks room in the folder waits meanwhile. */
+/* Checks that one thread frees memory in order, while executors that lack room in the folder
+ * wait. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -15,12 +16,12 @@ struct world {
     char *dir;
     struct hsp_reaper r;
     pthread_mutex_t gate; /* held by the test: no call returns */
-    bool shut;            /* it is; the test's */
+    bool shut;            /* the test holds the gate */
     struct item {
         struct world *w;
         struct hsp_gift g;
-        bool beside; /* it was not called by the test's thread */
-        bool stays;  /* it is not freed */
+        bool beside; /* another thread than the test's made the call */
+        bool stays;  /* the call does not free the item */
         atomic_bool begun;
         struct item *gives;
     } item[N];
@@ -44,7 +45,7 @@ static void work(void *of)
         hsp_reaper_give(&w->r, &i->gives->g, work, i->gives);
     }
     if (!i->stays) {
-        memset(&i->g, 0xa5, sizeof i->g); /* as memory that is freed */
+        memset(&i->g, 0xa5, sizeof i->g); /* as freed memory */
     }
     atomic_fetch_add(&w->n, 1);
 }
@@ -117,8 +118,8 @@ static void all_is_given_back_in_order(void **state)
     assert_true(w->item[0].beside && !room_comes(w));
 }
 
-/* Room that comes with work that is given later: it is waited for from before, and until that is
- * done. */
+/* Room comes with work that is given later: executors wait for that room from before the call until
+ * the work is done. */
 static void room_is_told_before_the_work_is_given(void **state)
 {
     struct world *w = *state;
@@ -144,7 +145,8 @@ static void room_is_told_before_the_work_is_given(void **state)
     assert_false(room_comes(w));
 }
 
-/* One call may give the next thing, as that of the device gives the memory; the end waits for both. */
+/* A call may give another call, as the device's reaper gives to the second; the end waits for
+ * both. */
 static void the_end_waits_for_all(void **state)
 {
     struct world *w = *state;
@@ -156,10 +158,10 @@ static void the_end_waits_for_all(void **state)
     shut(w, false);
     hsp_reaper_close(&w->r);
     assert_string_equal(w->order, "abcd");
-    hsp_reaper_close(&w->r); /* nothing */
+    hsp_reaper_close(&w->r); /* a second call does nothing */
 }
 
-/* What has begun may be given again. */
+/* A gift whose call has begun may be given again. */
 static void what_waits_is_not_given_twice(void **state)
 {
     struct world *w = *state;

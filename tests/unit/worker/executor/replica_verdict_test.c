@@ -1,7 +1,8 @@
 #include "tests/lib/testlib.h"
 #include "worker/executor/replica_verdict.h"
 
-/* The verdicts on a ring of @n: 1 for each that is wrong, or may be, from the first one on in the lowest bit. */
+/* Returns the verdicts on a ring of @n ranks: a bit for each rank that is wrong or may be wrong,
+ * the lowest bit for the first rank. */
 static unsigned judge(uint32_t n, const struct hsp_replica_view *v)
 {
     unsigned wrong = 0;
@@ -26,7 +27,7 @@ static void test_of_two_the_one_that_is_not_intact(void **state)
     (void)state;
     struct hsp_replica_view v[2] = {{7, true}, {9, false}};
     assert_int_equal(judge(2, v), 2);
-    v[1].intact = true; /* nobody can tell */
+    v[1].intact = true; /* no verdict is possible */
     assert_int_equal(judge(2, v), 3);
     v[0].intact = v[1].intact = false;
     assert_int_equal(judge(2, v), 3);
@@ -36,7 +37,7 @@ static void test_of_more_the_minority(void **state)
 {
     (void)state;
     const struct hsp_replica_view three[3] = {{7, true}, {7, false}, {9, true}};
-    assert_int_equal(judge(3, three), 4); /* whatever else is damaged there */
+    assert_int_equal(judge(3, three), 4); /* with any other damage there */
     const struct hsp_replica_view five[5] = {{7, true}, {8, true}, {7, true}, {7, true}, {7, true}};
     assert_int_equal(judge(5, five), 2);
     const struct hsp_replica_view apart[5] = {
@@ -45,7 +46,7 @@ static void test_of_more_the_minority(void **state)
     assert_int_equal(judge(5, apart) & 24, 0);
 }
 
-/* Never none: one who differs says so. */
+/* If replicas differ, at least one rank is found wrong. */
 static void test_of_all_that_differ_somebody(void **state)
 {
     (void)state;

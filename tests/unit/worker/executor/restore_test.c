@@ -1,5 +1,5 @@
-/* Members that begin with a checkpoint, each with a folder of its own, over the loop transport: which
- * of several steps of one number all of them take. */
+/* Checks the checkpoint that all members take of several with one step number. Each member has a
+ * folder of its own, over the loop transport. */
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -30,14 +30,14 @@
 static struct hsp_pkg_param params[N_PARAMS] = {{"wte.weight", 2, {8, 4}}, {"bias", 1, {6}}};
 static const uint8_t kinds[N_KINDS] = {HSP_STATE_PARAM, HSP_STATE_M};
 
-/* What a member finds in its folder; none: job 0. */
+/* A checkpoint in the folder of a member; none: job 0. */
 struct had {
-    uint64_t job; /* whose numbers they are */
+    uint64_t job; /* job of its numbers */
     uint64_t term, epoch;
     bool other_data, other_model, damaged;
-    bool flipped; /* a bit of its contents, which no metadata tell of */
-    bool forged;  /* the same, and its sums are made right: it was damaged before it was written */
-    bool meant;   /* by hspmdd; of none: the latest is */
+    bool flipped; /* a bit of its contents is flipped, and no metadata */
+    bool forged;  /* flipped, with right sums: damaged before it was written */
+    bool meant;   /* named by hspmdd; if none is named, the latest counts */
 };
 
 struct member {
@@ -46,7 +46,7 @@ struct member {
     struct hsp_held_data data;
     struct hsp_pkg_row owned[N_PARAMS];
     char folder[4200];
-    bool fails; /* all members do, each by itself */
+    bool fails; /* each member fails by itself */
     enum hsp_status st;
     struct hsp_err err;
 };
@@ -60,7 +60,8 @@ struct world {
 
 /* ---- a world of members, none of which computes ---- */
 
-/* Rank @rank's part of a parameter: rows of the first, all of the second at the last rank. */
+/* Returns rank @rank's part of a parameter: rows of the first one, all of the second at the last
+ * rank. */
 static struct hsp_box part(const struct world *w, uint32_t rank, uint32_t param)
 {
     struct hsp_box b = hsp_box_whole(params[param].rank, params[param].ext);
@@ -123,7 +124,7 @@ static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
     make_home(w, m);
 }
 
-/* Makes the sums of a file those of what is in it. */
+/* Makes the sums of a file fit its contents. */
 static void make_sums(const char *path)
 {
     char *data = NULL, *key;
@@ -152,7 +153,7 @@ static void make_sums(const char *path)
     free(data);
 }
 
-/* Returns its content. */
+/* Writes checkpoint @h of member @m. Returns its content. */
 static uint64_t write_had(struct member *m, const struct had *h)
 {
     struct hsp_ckpt_done done;
@@ -164,7 +165,7 @@ static uint64_t write_had(struct member *m, const struct had *h)
     struct hsp_ckpt_piece p[N_PARAMS * N_KINDS];
     uint32_t n = 0;
     (void)snprintf(dir, sizeof dir, "%s/t", m->folder);
-    (void)mkdir(m->folder, 0700); /* a second step finds both */
+    (void)mkdir(m->folder, 0700); /* exists for a second step */
     (void)mkdir(dir, 0700);
     for (uint32_t i = 0; i < N_PARAMS; i++) {
         struct hsp_box whole = hsp_box_whole(params[i].rank, params[i].ext);
@@ -253,7 +254,7 @@ static void *restore(void *arg)
 static void restore_all(struct world *w)
 {
     pthread_t t[MAX_RANKS];
-    (void)alarm(60); /* members that have not decided the same may wait for each other */
+    (void)alarm(60); /* members that decide differently may wait for each other */
     for (uint32_t r = 0; r < w->n; r++) {
         assert_int_equal(pthread_create(&t[r], NULL, restore, &w->m[r]), 0);
     }
@@ -263,7 +264,7 @@ static void restore_all(struct world *w)
     (void)alarm(0);
 }
 
-/* Elements of a member's home that are not those of @job. */
+/* Counts the elements of a member's home that differ from those of @job. */
 static int64_t wrong_at_home(const struct member *m, uint64_t job)
 {
     const struct hsp_state_segment *s = m->e.seg[STEP % 2];
@@ -276,7 +277,7 @@ static int64_t wrong_at_home(const struct member *m, uint64_t job)
     return wrong;
 }
 
-/* All members begin with the state of @job. */
+/* Asserts that all members begin with the state of @job. */
 static void all_take(uint32_t n, const struct had *had, uint64_t job)
 {
     struct world w;
@@ -317,7 +318,7 @@ static void a_later_term_is_later_whatever_the_epoch(void **state)
     all_take(2, (const struct had[]){young, old}, 2);
 }
 
-/* Of one term and epoch, which is later nobody can know: all take the same one whoever has it. */
+/* The order of two checkpoints of one term and epoch is unknown: all members take the same one. */
 static void no_two_contents_are_mixed(void **state)
 {
     static const struct had a = {.job = 1, .term = 1, .epoch = 3};
@@ -376,13 +377,13 @@ static void without_any_all_say_why(void **state)
                   "resume the job it is of, or submit this one again");
 }
 
-/* What hspmdd says decides, not which is later: epochs of two jobs of one name cannot be compared, and an
- * epoch that was lost unheard is of no history. */
+/* hspmdd's choice decides, not the later one: epochs of two jobs of one name cannot be compared,
+ * and an epoch that was lost without a report belongs to no history. */
 static void the_one_that_is_meant_is_taken(void **state)
 {
     static const struct had former = {.job = 1, .term = 1, .epoch = 9};
     static const struct had meant = {.job = 2, .term = 1, .epoch = 3, .meant = true};
-    static const struct had again = {.job = 2, .term = 2, .epoch = 5}; /* of the same state */
+    static const struct had again = {.job = 2, .term = 2, .epoch = 5}; /* the same state again */
     static const struct had none = {0};
     (void)state;
     all_take(2, (const struct had[]){former, meant}, 2);
@@ -399,7 +400,7 @@ static void rename_step(const struct member *m, const char *from, const char *to
     assert_int_equal(rename(a, b), 0);
 }
 
-/* Another content has taken its place, and its writer was killed before it could say so. */
+/* Another content has replaced the checkpoint, and its writer was killed before its report. */
 static void the_one_that_is_meant_may_be_aside(void **state)
 {
     static const struct had none = {0};
@@ -435,8 +436,8 @@ static void another_one_is_not_taken_for_it(void **state)
         "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it): member 0: ");
 }
 
-/* No element enters a job that is not what was written: another member's is taken, by whoever has a damaged
- * one and by whoever asks. */
+/* No damaged element enters a job: a member with a damaged checkpoint, and a member without one,
+ * take the elements of another member. */
 static void damaged_contents_are_not_taken(void **state)
 {
     static const struct had none = {0};
@@ -453,7 +454,8 @@ static void damaged_contents_are_not_taken(void **state)
     all_take(2, (const struct had[]){good, forged}, 2);
 }
 
-/* Without a whole one nobody has state of that version afterwards, and all say what was found. */
+/* Without a whole checkpoint no member has state of that version afterwards, and all report the
+ * damage. */
 static void damage_everywhere_is_told(void **state)
 {
     static const struct had flipped = {
@@ -472,7 +474,7 @@ static void damage_everywhere_is_told(void **state)
 
 static const struct hsp_comm_ops *link_ops;
 
-/* A link on which a bit of an answer's data is damaged. */
+/* Receives over a link that damages a bit of an answer's data. */
 static enum hsp_status recv_damaged(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
                                     size_t bytes, struct hsp_err *err)
 {
@@ -483,7 +485,7 @@ static enum hsp_status recv_damaged(struct hsp_comm *c, uint32_t peer, uint32_t 
     return st;
 }
 
-/* What is damaged on its way is no state either; nothing says which member has what then. */
+/* An answer damaged on its way is no state either, and the members may end differently. */
 static void a_damaged_answer_is_found(void **state)
 {
     static const struct had none = {0};

@@ -1,5 +1,5 @@
-/* Notes of steps: one that trains nothing is JSON all the same, and says so; what is damaged is
- * left out. */
+/* Checks notes of steps: the note of a step without training is valid JSON and says so; damaged
+ * notes are left out. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,7 +42,7 @@ static void note(const char *dir, uint64_t step)
     note_in(dir, 5, step);
 }
 
-/* The file of notes as a text, free(). */
+/* Returns the file of notes as a text; free() it. */
 static char *noted(const char *dir, char path[512], size_t *ret_len)
 {
     struct hsp_err err = {0};
@@ -73,7 +73,7 @@ static void numbers_that_are_none_are_texts(void **state)
     free(dir);
 }
 
-/* Lines that are there, by the steps they begin with: "8 9 ". */
+/* Asserts the lines of @text by their steps: "8 9 ". */
 static void assert_steps(const char *text, size_t n, const char *steps)
 {
     char got[256] = "";
@@ -87,7 +87,7 @@ static void assert_steps(const char *text, size_t n, const char *steps)
     assert_string_equal(got, steps);
 }
 
-/* No bit of a note can flip, and no note be taken for another job's, without being told. */
+/* Each flipped bit of a note is reported, and so is a note of another job. */
 static void a_damaged_note_is_left_out_and_told(void **state)
 {
     (void)state;
@@ -104,8 +104,8 @@ static void a_damaged_note_is_left_out_and_told(void **state)
         size_t at = (size_t)(second - text) + bit / 8;
         memcpy(copy, text, len);
         copy[at] = (char)(copy[at] ^ (1 << bit % 8));
-        bool joined = at + 1 == (size_t)(third - text); /* its end is gone, and with it the third */
-        bool cut = copy[at] == '\n';                    /* into two */
+        bool joined = at + 1 == (size_t)(third - text); /* joined to the third line */
+        bool cut = copy[at] == '\n';                    /* the line is cut into two */
         size_t n = hsp_metrics_check(3, copy, len, &d);
         assert_steps(copy, n, joined ? "8 " : "8 10 ");
         assert_true(d.first == 2 && d.n == (cut ? 2 : 1) && d.unproven == 0);
@@ -119,8 +119,8 @@ static void a_damaged_note_is_left_out_and_told(void **state)
     free(dir);
 }
 
-/* kill -9 may leave half a line at the end: it is dropped without a word, by a reader and by the
- * next process that writes. One that is whole but for its end is kept, or told. */
+/* kill -9 may leave half a line at the end: a reader and the next writing process drop it without a
+ * report. A line that lacks only its newline is kept, or reported. */
 static void half_a_line_at_the_end_is_dropped(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void half_a_line_at_the_end_is_dropped(void **state)
             free(then);
         }
     }
-    text[len - 1] = 'x'; /* the end of the last line is damaged */
+    text[len - 1] = 'x'; /* the newline of the last line is damaged */
     assert_ok(hsp_file_write(path, text, len, 0600, &err), &err);
     note(dir, 10);
     free(text);
@@ -162,8 +162,8 @@ static void half_a_line_at_the_end_is_dropped(void **state)
     free(dir);
 }
 
-/* A job goes on over an upgrade: the first of its lines have no sums, and are no damage. One that is not as it
- * was written is, and so is half of one. */
+/* A job goes on after an upgrade: its first lines have no sums, and are not damaged. A changed line
+ * counts as damaged, and so does half a line. */
 static void notes_of_an_earlier_version_are_kept(void **state)
 {
     (void)state;
@@ -180,14 +180,14 @@ static void notes_of_an_earlier_version_are_kept(void **state)
     note(dir, 9);
     text = noted(dir, path, &len);
     assert_steps(text, hsp_metrics_check(3, text, len, &d), "8 9 ");
-    assert_true(d.unproven == 1 && d.n == 1 && d.first == 2); /* epoch 45 is none */
+    assert_true(d.unproven == 1 && d.n == 1 && d.first == 2); /* epoch 45 is invalid there */
     free(text);
     hsp_test_rmdir(dir);
     free(dir);
 }
 
-/* Many devices have noted the same steps: together they take twice the room of one. What was given up is in the way
- * of no older note that counts. */
+/* Many devices have noted the same steps: the notes of all take twice the room of one device's. A
+ * note that was given up hides no older note that counts. */
 static void notes_of_many_devices_need_the_room_of_one(void **state)
 {
     static const char mine[] = "1 0 {\"step\":0}\n1 1 {\"step\":1}\n1 2 {\"step\":2}\n";
@@ -199,7 +199,7 @@ static void notes_of_many_devices_need_the_room_of_one(void **state)
                                        "1 0 {\"step\":0}\n"
                                        "1 1 {\"step\":1}\n"
                                        "1 2 {\"step\":2}\n"};
-    struct hsp_m_cut cut = {2, 3, 1}; /* epoch 2 behind step 1 */
+    struct hsp_m_cut cut = {2, 3, 1}; /* epoch 2 after step 1 */
     struct hsp_err err = {0};
     (void)state;
     for (uint32_t cuts = 0; cuts < 2; cuts++) {
@@ -221,7 +221,7 @@ static void notes_of_many_devices_need_the_room_of_one(void **state)
     }
 }
 
-/* Steps that nobody has noted are told, those at the ends too. */
+/* Steps without a note are reported, also the first and the last. */
 static void steps_without_a_note_are_told(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void steps_without_a_note_are_told(void **state)
     free(dir);
 }
 
-/* What PREPARE says was given up is in no line, also where nobody has noted the step since. */
+/* Steps that PREPARE names as given up are in no line, also without a later note. */
 static void what_was_given_up_is_no_note(void **state)
 {
     (void)state;
@@ -279,7 +279,7 @@ static void what_was_given_up_is_no_note(void **state)
     free(dir);
 }
 
-/* ---- notes that go to all that begin an epoch ---- */
+/* ---- notes shared at the begin of an epoch ---- */
 
 #define PEERS 4 /* two ranks, a replica holder, a source */
 
@@ -299,9 +299,10 @@ static void *share(void *arg)
     return NULL;
 }
 
-/* What rank 0 has sent to each peer, and of that the most at once that the peer had not received. */
+/* Bytes that rank 0 has sent to each peer, bytes not yet received, and the most of these at
+ * once. */
 static atomic_size_t sent[PEERS], waiting[PEERS], most_waiting;
-static atomic_size_t largest; /* message of anybody */
+static atomic_size_t largest; /* largest message of any peer */
 static const struct hsp_comm_ops *loop_ops;
 
 static enum hsp_status count_send(struct hsp_comm *c, uint32_t to, uint32_t channel,
@@ -324,7 +325,7 @@ static enum hsp_status count_recv(struct hsp_comm *c, uint32_t from, uint32_t ch
                                   size_t bytes, struct hsp_err *err)
 {
     if (from == 0) {
-        (void)usleep(100); /* as if it were far away */
+        (void)usleep(100); /* as over a slow link */
     }
     enum hsp_status st = loop_ops->recv(c, from, channel, buf, bytes, err);
     if (from == 0) {
@@ -347,7 +348,7 @@ static void count(struct hsp_comm *comm[], uint32_t n)
     }
 }
 
-/* All begin epoch 9 with @version; rank 0 reports to @agent. */
+/* Begins epoch 9 on all peers as @prepare says; rank 0 reports to @agent. */
 static void begin_with(struct peer peer[PEERS], const struct hsp_m_prepare *prepare,
                        uint64_t version, struct hsp_chan *agent)
 {
@@ -380,14 +381,14 @@ static void begin_with(struct peer peer[PEERS], const struct hsp_m_prepare *prep
     }
 }
 
-/* The same from state of which no step is to be told. */
+/* Begins the epoch without steps to report. */
 static void begin_epoch(struct peer peer[PEERS], bool agreed)
 {
     const struct hsp_m_prepare p = {.mode = HSP_MODE_RECOVER, .share_notes = agreed};
     begin_with(peer, &p, 0, NULL);
 }
 
-/* Each peer has a folder, but for @without, which can write nothing; PEERS: all have one. */
+/* Makes a folder for each peer except @without, which cannot write; PEERS: all have one. */
 static void make_folders(struct peer peer[PEERS], uint32_t without)
 {
     for (uint32_t i = 0; i < PEERS; i++) {
@@ -405,7 +406,7 @@ static void end_folders(struct peer peer[PEERS], uint32_t without)
     }
 }
 
-/* The steps and, behind each, its newest epoch, in the notes of @dir: "0/5 1/7 ". */
+/* Asserts the steps in the notes of @dir, each with its newest epoch: "0/5 1/7 ". */
 static void assert_knows(const char *dir, const char *want)
 {
     char path[512], got[256] = "";
@@ -420,7 +421,7 @@ static void assert_knows(const char *dir, const char *want)
         for (char *at = text; at < text + n; at = (char *)memchr(at, '\n', 4096) + 1) {
             unsigned epoch, step;
             assert_int_equal(sscanf(at, "%u %u {\"step\":", &epoch, &step), 2);
-            assert_true(newest[step] == 0 || newest[step] < epoch); /* none comes twice */
+            assert_true(newest[step] == 0 || newest[step] < epoch); /* no line comes twice */
             newest[step] = epoch;
         }
         free(text);
@@ -434,9 +435,9 @@ static void assert_knows(const char *dir, const char *want)
     assert_string_equal(got, want);
 }
 
-/* Rank 0 is new, rank 1 and the replica holder have seen steps that the other has not, of one of
- * which the replica holder's is the newer; the source has a step that nobody else has. Where an
- * older program is among them nobody waits for it. */
+/* Rank 0 is new. Rank 1 and the replica holder each have steps that the other lacks, and the holder
+ * has the newer note of one step. The source has a step that no other peer has. If a peer runs an
+ * older program, no peer waits for it. */
 static void notes_go_to_all_that_begin(void **state)
 {
     (void)state;
@@ -464,8 +465,8 @@ static void notes_go_to_all_that_begin(void **state)
     end_folders(peer, PEERS);
 }
 
-/* Epoch 5 made steps 0 to 4, epoch 7 made 3 and 4 again. Then an administrator chose what epoch 5 had left behind 4: its
- * notes count, and go to those that come. */
+/* Epoch 5 made steps 0 to 4, epoch 7 made 3 and 4 again. Then an administrator chose the state of
+ * epoch 5 after step 4: the notes of epoch 5 count, and joining peers get them. */
 static void a_note_that_was_given_up_hides_none(void **state)
 {
     (void)state;
@@ -487,7 +488,7 @@ static void a_note_that_was_given_up_hides_none(void **state)
     end_folders(peer, PEERS);
 }
 
-/* What an agent hears: "EPOCH/STEP ", of the lines of note_in. */
+/* Asserts the reports to an agent, "EPOCH/STEP ", of the lines of note_in. */
 static void assert_heard(struct hsp_chan *agent, const char *want)
 {
     char got[2048] = "";
@@ -514,12 +515,13 @@ static void assert_heard(struct hsp_chan *agent, const char *want)
     assert_string_equal(got, want);
 }
 
-/* The agent of a rank may have died with the newest reports: rank 0 of the next epoch tells what has been noted
- * anywhere, of the steps before its own; none that were given up, and none in a switch, where nobody has died. */
+/* The newest reports may have been lost with the agent of a rank: rank 0 of the next epoch reports
+ * the noted steps before its own first step. It reports no step that was given up, and no step in a
+ * switch, which loses no report. */
 static void noted_steps_are_told_by_who_goes_on(void **state)
 {
     (void)state;
-    struct hsp_m_cut cut = {0, 8, 3}; /* epochs before 8 behind step 3 */
+    struct hsp_m_cut cut = {0, 8, 3}; /* epochs before 8 after step 3 */
     const struct {
         uint8_t mode;
         uint64_t version;
@@ -564,7 +566,7 @@ static off_t size_of_notes(const char *dir)
     return stat(path, &s) == 0 ? s.st_size : 0;
 }
 
-/* Rank 0 can write nothing, and passes on all the same what others know. */
+/* Rank 0 cannot write, and still forwards the notes of other peers. */
 static void notes_go_through_a_rank_that_cannot_keep_them(void **state)
 {
     (void)state;
@@ -579,12 +581,12 @@ static void notes_go_through_a_rank_that_cannot_keep_them(void **state)
     end_folders(peer, 0);
 }
 
-/* Who cannot read its file does not know what is in it, so nothing is put there; rank 0 passes on
- * all the same what others know. */
+/* A peer that cannot read its file does not know the content, so it writes no line there; rank 0
+ * still forwards the notes of other peers. */
 static void a_file_that_cannot_be_read_is_left_alone(void **state)
 {
     (void)state;
-    const off_t long_one = ((off_t)1 << 30) + 1; /* nobody reads that much */
+    const off_t long_one = ((off_t)1 << 30) + 1; /* longer than any reader takes */
     for (uint32_t who = 0; who < 3; who++) {
         struct peer peer[PEERS];
         char path[512];
@@ -605,7 +607,7 @@ static void a_file_that_cannot_be_read_is_left_alone(void **state)
     }
 }
 
-/* However much there is to tell, little of it is on the way; and who cannot keep it is soon told no
+/* Of many notes only few are under way at once, and a peer that cannot keep notes soon gets no
  * more. */
 static void many_notes_need_little_memory(void **state)
 {
@@ -625,7 +627,7 @@ static void many_notes_need_little_memory(void **state)
     char path[512];
     (void)snprintf(path, sizeof path, "%s/job-3-1.metrics", peer[0].dir);
     assert_int_equal(unlink(path), 0);
-    begin_epoch(peer, true); /* and back */
+    begin_epoch(peer, true); /* in the other direction */
     assert_int_equal(size_of_notes(peer[0].dir), all);
     assert_int_equal(size_of_notes(peer[1].dir), all);
     end_folders(peer, 2);
@@ -646,8 +648,8 @@ static void *merge(void *arg)
     return NULL;
 }
 
-/* The end of a job: rank 0 asks for the notes of each rank piece by piece, so that those of many ranks are never on
- * their way at once. Ranks of an earlier version send all of them. */
+/* At the end of a job rank 0 requests the notes of each rank piece by piece, so the notes of many
+ * ranks are never under way at once. Ranks of an earlier version send all notes in one message. */
 static void notes_of_all_ranks_come_in_pieces(void **state)
 {
     (void)state;
@@ -699,7 +701,7 @@ static void notes_of_all_ranks_come_in_pieces(void **state)
     }
 }
 
-/* Of what a has and b lacks, by every pair of small lists. */
+/* Compares the steps that a has and b lacks, for every pair of small lists. */
 static void lists_of_steps(void **state)
 {
     (void)state;
@@ -710,7 +712,7 @@ static void lists_of_steps(void **state)
         uint64_t ea[STEPS], eb[STEPS], got[STEPS] = {0};
         struct hsp_err err = {0};
         for (uint32_t s = 0, y = x; s < STEPS; s++) {
-            ea[s] = y % LISTS % EPOCHS; /* 0: has it not */
+            ea[s] = y % LISTS % EPOCHS; /* 0: lacks the step */
             y = y % LISTS / EPOCHS;
         }
         for (uint32_t s = 0, y = x / LISTS; s < STEPS; s++, y /= EPOCHS) {

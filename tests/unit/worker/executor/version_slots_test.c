@@ -55,7 +55,7 @@ static void a_version_never_goes_where_the_newest_sealed_one_is(void **state)
     assert_int_equal(last, 0);
     for (uint64_t k = 0; k < 200; k++) {
         version += 1 + hsp_test_rand("step", k) % 5;
-        if (hsp_test_rand("unseal", k) % 2 == 0) { /* the older one is void */
+        if (hsp_test_rand("unseal", k) % 2 == 0) { /* the older version is given up */
             hsp_segment_unseal(w->seg[1 - last]);
         }
         uint32_t slot = write_version(w, version);
@@ -81,7 +81,7 @@ static void a_version_is_found_while_it_is_written_and_when_it_is_damaged(void *
     assert_int_equal(hsp_slot_of(&w->slots, w->seg, 33), slot);
 }
 
-/* As a recovery in the same layout finds them. */
+/* The segments are as a recovery in the same layout finds them. */
 static void what_is_sealed_counts_more_than_what_was_taken(void **state)
 {
     struct world *w = *state;
