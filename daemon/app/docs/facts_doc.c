@@ -73,8 +73,12 @@ static void add(const struct list *l, const struct fact *f)
     (void)cJSON_AddItemToArray(l->items, x);
 }
 
+/* Nothing of a job that has ended is tried again: a resume forgets its facts. */
 static void add_of_job(const struct list *l, const struct hsp_job *j)
 {
+    if (j->state == HSP_JOB_DONE || j->state == HSP_JOB_CANCELLED) {
+        return;
+    }
     for (uint32_t i = 0; i < j->n_facts; i++) {
         const struct hsp_learnt *k = &j->facts[i];
         uint32_t peer = HSP_DEVICE_NODE(k->fact.peer), node = HSP_DEVICE_NODE(k->fact.device);

@@ -600,6 +600,14 @@ static void what_is_over_is_not_left_out(void **state)
         assert_true(number(cJSON_GetArrayItem(list, i), "left_seconds") == 1e-3);
     }
     cJSON_Delete(all);
+    for (int i = 0; i < 2; i++) { /* it has ended: nothing of it is tried again */
+        j.state = i == 0 ? HSP_JOB_DONE : HSP_JOB_CANCELLED;
+        all = status_of(a, "");
+        list = cJSON_GetObjectItemCaseSensitive(all, "facts");
+        assert_int_equal(cJSON_GetArraySize(list), 1);
+        assert_string_equal(text(cJSON_GetArrayItem(list, 0), "kind"), "broken-link");
+        cJSON_Delete(all);
+    }
     a->cluster->pairs = NULL;
     a->cluster->n_pairs = 0;
     app_end(a);
