@@ -504,7 +504,8 @@ static void listen_http(struct hsp_app *a)
     }
     if (hsp_httpd_open(a->loop, a->cfg->metrics_listen, &hsp_app_http_calls, a, &a->http, &err) !=
         HSP_OK) {
-        hsp_log(a->log, HSP_LOG_WARN, "app", "no metrics: metrics_listen: %s", err.msg);
+        hsp_log(a->log, HSP_LOG_WARN, "app",
+                "no metrics: metrics_listen: %s; change it, or \"\" turns metrics off", err.msg);
         return;
     }
     hsp_log(a->log, HSP_LOG_NOTICE, "app", "metrics on http://%s/metrics", hsp_httpd_name(a->http));

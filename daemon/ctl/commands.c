@@ -295,7 +295,7 @@ const struct hsp_command hsp_commands[] = {
          "or cannot look which there are, and no other sees one, the job waits, as status says;\n"
          "--from 0 begins anew. Checkpoints of later steps than the one that the job went on\n"
          "from are of another history, and not used any more, but --from may name any complete\n"
-         "one on disk. A job that is not at rest is cancelled first. Of a failed job\n"
+         "one on disk. A job that runs is refused: cancel it first. Of a failed job\n"
          "--from deletes the state that its workers keep.\n"
          "A job of which the loss is not finite any more has diverged: resume is refused, and\n"
          "names the newest checkpoint with a finite loss, for --from.\n"

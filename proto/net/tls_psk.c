@@ -88,7 +88,10 @@ enum hsp_status hsp_net_key_load(const char *path, uint8_t ret[HSP_NET_KEY], str
                         "key file %s is open to everybody (mode %03o): chmod o= %s", path,
                         (unsigned)st.st_mode & 0777u, path);
     } else if (!parse_key(text, len, key)) {
-        s = hsp_err_set(err, HSP_EPARSE, 0, "key file %s does not hold 64 hex digits", path);
+        s = hsp_err_set(err, HSP_EPARSE, 0,
+                        "key file %s does not hold 64 hex digits: copy the key there, or make one "
+                        "with openssl rand -hex 32",
+                        path);
     } else {
         memcpy(ret, key, sizeof key);
     }

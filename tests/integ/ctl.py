@@ -187,14 +187,16 @@ def begins(w):
 def notices(w):
     """READY when it serves, WATCHDOG meanwhile, STOPPING at the end; a second one does not take its
     socket away."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s, socket.create_server(("127.0.0.1", 0)) as taken_port:
         s.bind(w.path("notify"))
         s.settimeout(LIMIT)
-        d = w.start(w.config(), NOTIFY_SOCKET=w.path("notify"), WATCHDOG_USEC="2000000")
+        metrics = "127.0.0.1:%d" % taken_port.getsockname()[1]
+        d = w.start(w.config(metrics_listen=metrics), NOTIFY_SOCKET=w.path("notify"), WATCHDOG_USEC="2000000")
         seen = ""
         while not ("READY=1" in seen and "WATCHDOG=1" in seen and "STATUS=0 nodes, 0 jobs" in seen):
             seen += s.recv(4096).decode() + "\n"
         check(seen.index("READY=1") < seen.index("WATCHDOG=1"), "ready first: %r" % seen)
+        check('Address already in use; change it, or "" turns metrics off' in w.log(), "no metrics: %r" % w.log())
         r = w.hspmdd("--init", "-c", w.config("second.yaml", state_dir=w.path("second")))
         taken = "%s: Address already in use: end the program that has it, or change socket\n" % w.sock
         check(r.returncode == 1 and r.stderr.endswith(taken), "second daemon: %r" % r)

@@ -234,6 +234,7 @@ static void test_key_files(void **state)
     assert_non_null(strstr(err.msg, "open to everybody (mode 644): chmod o= /"));
     assert_ok(hsp_file_write(path, hex, 60, 0600, &err), &err);
     assert_status(hsp_net_key_load(path, key, &err), HSP_EPARSE);
+    assert_non_null(strstr(err.msg, "or make one with openssl rand -hex 32"));
     hsp_test_rmdir(dir);
     free(dir);
 }
