@@ -289,9 +289,11 @@ static void recall_metric(void *arg, uint64_t number, uint64_t epoch, const char
 uint64_t hsp_app_job_step(struct hsp_app *a, const struct hsp_job *core)
 {
     const struct hsp_app_job *j = hsp_app_job_find(a, core->id);
-    bool newer = j != NULL && j->have_step && core->cur.epoch != 0 &&
-                 j->step_epoch == core->cur.epoch && j->step.step > core->stable;
-    return newer ? j->step.step : core->stable;
+    bool runs = core->cur.epoch != 0;
+    uint64_t least = runs && core->cur.step > core->stable ? core->cur.step : core->stable;
+    bool newer = j != NULL && j->have_step && runs && j->step_epoch == core->cur.epoch &&
+                 j->step.step > least;
+    return newer ? j->step.step : least;
 }
 
 void hsp_app_jobs_recall(struct hsp_app *a)

@@ -145,9 +145,12 @@ static void the_step_on_record_counts_until_the_next_vote(void **state)
 {
     (void)state;
     static const struct {
-        uint64_t epoch, stable, step;
-    } at[] = {
-        {3, 0, 47}, {3, 48, 48}, {4, 45, 45}, {0, 45, 45}}; /* 4: it went back, as state was lost */
+        uint64_t epoch, from, stable, step;
+    } at[] = {{3, 0, 0, 47},
+              {3, 0, 48, 48},
+              {4, 0, 45, 45}, /* it went back, as state was lost */
+              {4, 47, 45, 47}, /* a switch loses no step, and none of the new epoch is told yet */
+              {0, 47, 45, 45}};
     struct hsp_app *a = app_of(1);
     struct hsp_job j = {.id = 1,
                         .name = "j",
@@ -158,6 +161,7 @@ static void the_step_on_record_counts_until_the_next_vote(void **state)
     knows(a, &j, &told);
     for (size_t i = 0; i < HSP_ARRAY_LEN(at); i++) {
         j.cur.epoch = at[i].epoch;
+        j.cur.step = at[i].from;
         j.stable = at[i].stable;
         cJSON *all, *doc = job_doc(a, &all);
         assert_true(number(doc, "step") == (double)at[i].step);
