@@ -103,7 +103,8 @@ def body(claim):
         leave_former(c, names)
         former = content(c, names[0], 2 * EVERY)
         submit(c, claim, job, "apart", text, plans)
-        c.wait_step("apart", 2 * EVERY + 5, 60)
+        wait_for("checkpoint %d of the second job" % (2 * EVERY),
+                 lambda: (latest(c).get("checkpoint_step") or 0) >= 2 * EVERY, 60)
         c.ctl("cancel", "apart")
         have = {n: c.checkpoints(n, "apart") for n in names}
         step = latest(c).get("checkpoint_step")

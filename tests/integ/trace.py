@@ -68,7 +68,7 @@ def check_devices(doc, n_steps):
     check(len(d) == 3 and all(x["told"] and x["steps"] == n_steps and x["first_step"] == first and x["lost"] == 0
                               for x in d), "devices %r" % d)
     check({names[r].split("/")[0] for r in range(3)} == {"alpha", "beta", "gamma"}, "names %r" % names)
-    check("stream 0, stage 0" in names[0] and "stage 1" in names[1], "stages %r" % names)
+    check("pipeline 0, stage 0" in names[0] and "stage 1" in names[1], "stages %r" % names)
     check(0 < doc["otherData"]["clock_error_us"] < BOUND, "clocks %r" % doc["otherData"])
     for r in range(3):
         mine = [e for e in spans(doc) if e["pid"] == r]

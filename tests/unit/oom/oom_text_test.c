@@ -152,6 +152,17 @@ enum { N_FIELDS = HSP_ARRAY_LEN(fields) };
 static const char file[] =
     "name: n\nmodel: {layers: 7}\nbetas: [0.5, 0.25]\nplans: [a, b]\ndevices: [{mem: 1}]\n";
 
+/* Writes a value to a buffer of its own, so that each write needs memory. */
+static void put_alone(const struct hsp_cfg_field *f, const struct config *c, struct hsp_buf *out)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, 1 << 10);
+    hsp_field_put(f, c, &b);
+    hsp_buf_append(out, b.data, b.len);
+    out->failed = out->failed || b.failed;
+    hsp_buf_fini(&b);
+}
+
 static enum hsp_status use_fields(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     (void)ctx;
@@ -170,7 +181,7 @@ static enum hsp_status use_fields(void *ctx, struct hsp_buf *out, struct hsp_err
         hsp_fields_print(fields, N_FIELDS, &c, set, true, out);
         for (size_t i = 0; i < N_FIELDS; i++) {
             if (!hsp_field_absent(&fields[i], &c)) {
-                hsp_field_put(&fields[i], &c, out);
+                put_alone(&fields[i], &c, out);
             }
         }
     }
