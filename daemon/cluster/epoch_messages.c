@@ -258,7 +258,8 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
         return;
     }
     if (!hsp_ci_job_runs(j)) { /* told by its successor, or again behind a restart of hspmdd */
-        j->lost_from = s->step > j->lost_from ? s->step : j->lost_from;
+        uint64_t made = s->final ? s->step : s->step + 1;
+        j->lost_from = made > j->lost_from ? made : j->lost_from;
         return;
     }
     uint64_t stable = s->step > s->ahead ? s->step - s->ahead : 0;

@@ -234,7 +234,9 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     j->sealed_ms = j->planned_ms = 0;
     /* else the versions lost before are still lost */
     bool ran = hsp_ci_job_runs(j) && j->cur.settled;
-    uint64_t had = j->passed > j->stable ? j->passed : j->stable;
+    /* the step of the newest vote has been made, too */
+    uint64_t made = j->passed + (ran && j->state != HSP_JOB_FINISHING ? 1 : 0);
+    uint64_t had = made > j->stable ? made : j->stable;
     j->lost_from = ran || had > j->lost_from ? had : j->lost_from;
     hsp_ci_disk_forget(j);
     j->seal_upto = j->next_epoch - 1;
@@ -264,7 +266,8 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
 
 void hsp_ci_state_lost(struct hsp_cluster *c, struct hsp_job *j, uint64_t had, uint64_t to)
 {
-    uint64_t lost = had > to ? had - to : 0;
+    uint64_t made = had > j->lost_from ? had : j->lost_from;
+    uint64_t lost = had > to ? made - to : 0;
     const char *what =
         lost > 0
             ? hsp_ci_printf(

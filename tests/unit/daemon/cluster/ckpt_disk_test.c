@@ -241,7 +241,7 @@ static void any_on_disk_can_be_asked_for(void **state)
 static void steps_that_are_lost_are_counted(void **state)
 {
     static const char *const says[] = {
-        "version 47 is lost, going back to version 45: 2 steps are made again",
+        "version 47 is lost, going back to version 45: 3 steps are made again",
         "its state is lost, and how far the job had come is not known here: it goes on from "
         "version 50"};
     (void)state;
@@ -267,7 +267,7 @@ static void steps_that_are_lost_are_counted(void **state)
             cw_ready(&w, 1, i, 5);
         }
         cw_pass(&w, 1, step + 1, cw_even, w.n_asked);
-        assert_int_equal(wc_steps_lost(&w), newer ? 0 : 2);
+        assert_int_equal(wc_steps_lost(&w), newer ? 0 : 3); /* 45 to 47 */
         cw_end(&w);
     }
 }

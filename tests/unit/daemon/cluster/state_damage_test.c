@@ -338,7 +338,7 @@ static void test_an_owner_that_stays_away(void **state)
     assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
     assert_string_equal(
         cw_fact(&w, "state.lost"),
-        "version 8 is lost, going back to version 7: 1 step is made again; damaged on "
+        "version 8 is lost, going back to version 7: 2 steps are made again; damaged on "
         "n1/0: wte.weight (m) [0:8, 0:4]");
     assert_int_equal(cw_job(&w, 1)->stable, 7);
     loses_n1_in_the_next_epoch(&w);

@@ -606,7 +606,7 @@ static void a_false_claim_replaces_no_state(void **state)
     }
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
     assert_string_equal(cw_job(&w, 1)->reason,
-                        "the state of version 47 is lost and there is no checkpoint");
+                        "the state of version 48 is lost and there is no checkpoint");
     cw_end(&w);
 }
 
