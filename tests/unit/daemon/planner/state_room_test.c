@@ -303,7 +303,7 @@ static void replicas_cost_less(void **state)
     assert_non_null(strstr(text, "costs up to 7 steps and the one under way, of more"));
     job.copies = 3;
     hsp_durability_text(&(struct hsp_cost){.nodes = 2}, &job, text);
-    assert_non_null(strstr(text, "on 2 nodes, as replicas; 1 more by keepers"));
+    assert_non_null(strstr(text, "on 2 nodes, as replicas; 1 more by replica holders"));
     assert_non_null(strstr(text, "costs the step under way, and up to 7 steps while"));
     job.copies = 2;
     job.every = 1;
