@@ -11,7 +11,7 @@ const struct due_kind due_kinds[] = {
     {"shards with copies", 3, 0, {3, 4, 8}, {1, 2, 0}, 7, false},
     {"two stages of two replicas", 4, 0, {3, 3, 12, 12}, {-1, -1, -1, -1}, 15, true},
     {"two stages and a replica holder", 2, 1, {3, 12}, {2, 2}, 3, false},
-    {"two replicas and a keeper", 2, 1, {15, 15}, {2, -1}, 3, true},
+    {"two replicas and a replica holder", 2, 1, {15, 15}, {2, -1}, 3, true},
     {"two stages of two replicas, with copies", 4, 0, {3, 3, 12, 12}, {2, -1, 0, -1}, 15, true},
 };
 const unsigned due_n_kinds = sizeof due_kinds / sizeof due_kinds[0];
