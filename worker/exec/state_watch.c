@@ -107,7 +107,8 @@ enum hsp_status hsp_state_watch_before(struct hsp_engine *e, uint32_t first, uin
                                        struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
-    if (e->watch.call == NULL || e->watch.begun || !e->voted || !updates(e, first, end)) {
+    /* only a piece that updates comes after the vote: others must not look at it */
+    if (e->watch.call == NULL || e->watch.begun || !updates(e, first, end) || !e->voted) {
         return HSP_OK;
     }
     e->watch.begun = true;
