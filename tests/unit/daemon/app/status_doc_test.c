@@ -148,7 +148,7 @@ static void the_step_on_record_counts_until_the_next_vote(void **state)
         uint64_t epoch, from, stable, step;
     } at[] = {{3, 0, 0, 47},
               {3, 0, 48, 48},
-              {4, 0, 45, 45}, /* it went back, as state was lost */
+              {4, 0, 45, 45},  /* it went back, as state was lost */
               {4, 47, 45, 47}, /* a switch loses no step, and none of the new epoch is told yet */
               {0, 47, 45, 45}};
     struct hsp_app *a = app_of(1);
