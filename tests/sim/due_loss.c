@@ -75,8 +75,9 @@ void due_kill(struct due_world *w)
 static bool seals(const struct due_world *w, const struct due_epoch *e, const struct due_member *m)
 {
     uint8_t known = due_breaks(w, DUE_SEAL_LAGGING) ? m->confirmed : m->stable;
-    bool pending = m->due > known && !due_breaks(w, DUE_SEAL_PENDING);
-    return e->kind->replicated && m->begun && m->whole && !m->left && !pending;
+    bool pending = m->due > known && (m->due != m->live || due_breaks(w, DUE_SEAL_DUE));
+    bool may = !pending || due_breaks(w, DUE_SEAL_PENDING);
+    return e->kind->replicated && m->begun && m->whole && !m->left && may;
 }
 
 /* A rank that has passed a vote finishes the update; in the pieces of others it cannot, and its
@@ -124,8 +125,8 @@ static uint8_t greatest(const struct due_world *w, unsigned layout, unsigned bel
 }
 
 /* The version that all survivors of the running epoch have on the device, and that the next epoch
- * must begin with: there is no split vote, no switch and no pending version, and each cell has two
- * homes. DUE_NONE: the next epoch may begin with another version. */
+ * must begin with: there is no split vote, no switch and no earlier pending version, and each cell
+ * has two homes. DUE_NONE: the next epoch may begin with another version. */
 static uint8_t owed(struct due_world *w)
 {
     const struct due_epoch *e = &w->epoch[w->cur];
@@ -134,7 +135,7 @@ static uint8_t owed(struct due_world *w)
     for (unsigned r = 0; r < e->kind->n; r++) {
         const struct due_member *m = &e->m[r];
         if (w->up[r]) {
-            excused |= !m->whole || m->due > m->stable;
+            excused |= !m->whole || (m->due > m->stable && m->due != m->live);
             w->splits += v != DUE_NONE && v != m->live;
             excused |= v != DUE_NONE && v != m->live;
             v = m->live;

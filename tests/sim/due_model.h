@@ -39,7 +39,8 @@
     X(BESIDE, "no update comes before all of the first version is here")                           \
     X(ARMED, "a switch waits until no version is pending")                                         \
     X(RELEASE, "the old layout stays until the new one has a stable version")                      \
-    X(SEAL_PENDING, "a survivor with a pending version seals nothing at a loss")                   \
+    X(SEAL_PENDING, "a survivor with a pending version seals no later one at a loss")              \
+    X(SEAL_DUE, "a survivor seals the due version that it has just written")                       \
     X(SEAL_LAGGING, "a version is pending until it is known to be stable, though confirmed here")  \
     X(SEAL_TORN, "who has passed a vote finishes its update before it seals")                      \
     X(FETCH_OLDER,                                                                                 \

@@ -143,12 +143,12 @@ void sim_x_replay(struct sim *s, uint32_t x, uint64_t epoch, uint32_t job)
     }
 }
 
-/* The epoch of @r ends by a loss: the version that it computes with is sealed, unless a due version
- * may not be stable at others (worker/executor/epoch_live.h). */
+/* The epoch of @r ends by a loss: the version that it computes with is sealed, unless an earlier due
+ * version may not be stable at others (worker/executor/epoch_live.h). */
 static void seal_live(struct sim *s, uint32_t x, const struct sim_run *r)
 {
     bool runs = r->phase >= SIM_COPYING && r->phase <= SIM_UPDATE && r->voted_once;
-    if (!runs || !r->live || r->due.all || r->due.pending) {
+    if (!runs || !r->live || r->due.all) {
         return;
     }
     struct sim_seg g = {.job = r->job,
@@ -161,7 +161,8 @@ static void seal_live(struct sim *s, uint32_t x, const struct sim_run *r)
         g.version++;
         g.lineage = sim_x_lineage(r);
     }
-    if (g.version > r->due.newest) {
+    bool due = r->due.pending && r->phase == SIM_UPDATE && g.version == r->due.newest;
+    if (due || (!r->due.pending && g.version > r->due.newest)) {
         sim_seg_put(s, &s->exec[x], g);
         s->n_live++;
     }

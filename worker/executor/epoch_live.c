@@ -21,12 +21,14 @@ static bool begin(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
     const uint64_t version = e->written, due = e->due.newest;
-    bool pending = e->due.pending && !e->due.all;
+    /* The due version itself goes into the segment into which the replication thread, which ends at
+     * a loss, would have sealed it. */
+    bool pending = e->due.pending && !e->due.all && version != due;
     bool whole = e->voted && version == e->passed + 1; /* no update is under way */
     bool may = !e->due.all && !pending && !e->sealing && whole && version > e->sealed;
     e->sealing = e->sealing || may;
     (void)pthread_mutex_unlock(&e->lock);
-    if (pending && version > due) { /* the replication thread seals the due version */
+    if (pending && version > due) {
         hsp_log(e->env->log, HSP_LOG_INFO, "executor",
                 "epoch %" PRIu64 " of job %u has ended at version %" PRIu64
                 ", which is not sealed: version %" PRIu64 " is not known to be stable",

@@ -449,14 +449,17 @@ static void *live(void *arg)
     return NULL;
 }
 
-/* Acts as a broken connection does: the epoch is lost and aborted. */
+/* Acts as a broken connection does: the epoch is lost and aborted. The abort of one survivor ends
+ * this mesh for all of them, so all know of the loss before. */
 static void lose(struct epoch *x)
 {
     for (uint32_t k = 0; k < x->n; k++) {
+        (void)pthread_mutex_lock(&x->m[k].e.lock);
+        x->m[k].e.lost = x->process[k] != 1;
+        (void)pthread_mutex_unlock(&x->m[k].e.lock);
+    }
+    for (uint32_t k = 0; k < x->n; k++) {
         if (x->process[k] != 1) {
-            (void)pthread_mutex_lock(&x->m[k].e.lock);
-            x->m[k].e.lost = true;
-            (void)pthread_mutex_unlock(&x->m[k].e.lock);
             hsp_epoch_abort(&x->m[k].e);
         }
     }
