@@ -143,8 +143,8 @@ void sim_x_replay(struct sim *s, uint32_t x, uint64_t epoch, uint32_t job)
     }
 }
 
-/* The epoch of @r ends by a loss: the version that it computes with is sealed, unless an earlier due
- * version may not be stable at others (worker/executor/epoch_live.h). */
+/* The epoch of @r ends by a loss: the version that it computes with is sealed, unless an earlier
+ * due version may not be stable at others (worker/executor/epoch_live.h). */
 static void seal_live(struct sim *s, uint32_t x, const struct sim_run *r)
 {
     bool runs = r->phase >= SIM_COPYING && r->phase <= SIM_UPDATE && r->voted_once;

@@ -7,8 +7,8 @@
  *
  * No later version is sealed while a due version is pending, i.e. not known to be stable here: two
  * ranks could each destroy the last version that they have in common. The due version itself is
- * sealed. No version is sealed after a vote whose update was not done, nor after damage or a failure
- * of the device.
+ * sealed. No version is sealed after a vote whose update was not done, nor after damage or a
+ * failure of the device.
  *
  * Threads:  the run thread, after it has reported the end.
  * Example:  version 8 is stable, vote 12 has passed, the next due version is 16. A peer dies. The
