@@ -353,11 +353,14 @@ static const char *diverged(struct hsp_cluster *c, const struct hsp_admin_event 
                                what);
 }
 
-/* The lessons of @j from failures do not count any more. */
-static void begin_again(struct hsp_cluster *c, struct hsp_job *j, bool kept)
+/* The lessons of @j from failures do not count any more. With @counts the steps that are made again
+ * count as lost. */
+static void begin_again(struct hsp_cluster *c, struct hsp_job *j, bool kept, bool counts)
 {
     hsp_ci_ckpt_try_anew(j);
-    j->lost_from = 0;
+    if (!counts) {
+        j->lost_from = j->passed = 0;
+    }
     j->failures = 0;
     j->retry_ms = 0;
     hsp_ci_unlearn_all(j);
@@ -436,7 +439,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
         return;
     }
     hsp_ci_disk_forget(j);
-    begin_again(c, j, kept);
+    begin_again(c, j, kept, !a->has_step && (kept || j->has_ckpt));
     if (kept) {
         hsp_ci_resume_kept(c, j);
     } else {

@@ -517,7 +517,7 @@ struct hsp_job {
     struct hsp_state_piece *held; /* as reported; fresh only after SEALED */
     /* sealing */
     uint64_t seal_upto;
-    uint64_t lost_from;         /* steps made when the loss came, for lost_steps */
+    uint64_t lost_from;         /* steps made when it stopped, for lost_steps; stored at rest */
     hsp_msec state_deadline_ms; /* state unreachable: give up waiting; 0 not waiting */
     /* The deadline of a moment, as long as it is that of the wait, and the deadline before the
      * moment. */

@@ -240,6 +240,23 @@ static bool record_step(struct hsp_cluster *c, const struct hsp_job *j, const st
     return true;
 }
 
+/* @j does not run: @s is told by the successor of rank 0, or again behind a restart of hspmdd, or
+ * its vote passed before the executors stopped. */
+static void step_told_late(struct hsp_job *j, const struct hsp_m_step *s)
+{
+    uint64_t made = s->final ? s->step : s->step + 1;
+    j->lost_from = made > j->lost_from ? made : j->lost_from;
+}
+
+/* STEP of a job that HELLO may have ended. The row is stored when the leases go. */
+static void step_at_rest(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg *m)
+{
+    bool last = j->n_past > 0 && j->past[j->n_past - 1].epoch == m->epoch;
+    if (record_step(c, j, m) && last) {
+        step_told_late(j, &m->u.step);
+    }
+}
+
 /* STEP of rank 0, or repeated by its successor: the word of the successor is kept, and moves
  * nothing. */
 static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
@@ -257,9 +274,8 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     if (!record_step(c, j, m) || m->epoch != j->cur.epoch) {
         return;
     }
-    if (!hsp_ci_job_runs(j)) { /* told by its successor, or again behind a restart of hspmdd */
-        uint64_t made = s->final ? s->step : s->step + 1;
-        j->lost_from = made > j->lost_from ? made : j->lost_from;
+    if (!hsp_ci_job_runs(j)) {
+        step_told_late(j, s);
         return;
     }
     uint64_t stable = s->step > s->ahead ? s->step - s->ahead : 0;
@@ -580,7 +596,7 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
         if (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete && hsp_ci_may_say(c, j, n, m)) {
             checkpointed(c, j, n, m); /* with it, workers have deleted older ones */
         } else if (m->type == HSP_MSG_STEP && hsp_ci_may_say(c, j, n, m)) {
-            (void)record_step(c, j, m); /* of the time before: HELLO may have ended the job */
+            step_at_rest(c, j, m);
         } else if (m->type == HSP_MSG_SEALED && hsp_ci_may_say(c, j, n, m)) {
             sealed(c, j, n, m);
         } else if (m->type == HSP_MSG_READY) {

@@ -124,9 +124,21 @@ void hsp_ci_tell_holders(struct hsp_cluster *c, const struct hsp_job *j,
     }
 }
 
+/* @j stops: notes how many steps were made, for lost_steps. */
+static void note_made(struct hsp_job *j)
+{
+    /* else the versions lost before are still lost */
+    bool ran = hsp_ci_job_runs(j) && j->cur.settled;
+    /* the step of the newest vote has been made, too */
+    uint64_t made = j->passed + (ran && j->state != HSP_JOB_FINISHING ? 1 : 0);
+    uint64_t had = made > j->stable ? made : j->stable;
+    j->lost_from = ran || had > j->lost_from ? had : j->lost_from;
+}
+
 static void end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to, const char *why,
                 bool keeps)
 {
+    note_made(j);
     hsp_ci_cancel_plan(c, j);
     j->unrecorded = j->doubted = false;
     j->ahead[0] = '\0';
@@ -232,12 +244,7 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     hsp_str_printf(j->cause, sizeof(j->cause), "%s", cause);
     j->detect_ms = c->now_ms;
     j->sealed_ms = j->planned_ms = 0;
-    /* else the versions lost before are still lost */
-    bool ran = hsp_ci_job_runs(j) && j->cur.settled;
-    /* the step of the newest vote has been made, too */
-    uint64_t made = j->passed + (ran && j->state != HSP_JOB_FINISHING ? 1 : 0);
-    uint64_t had = made > j->stable ? made : j->stable;
-    j->lost_from = ran || had > j->lost_from ? had : j->lost_from;
+    note_made(j);
     hsp_ci_disk_forget(j);
     j->seal_upto = j->next_epoch - 1;
     j->reason[0] = j->no_plan[0] = '\0';

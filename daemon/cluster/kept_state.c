@@ -90,7 +90,7 @@ void hsp_ci_resume_kept(struct hsp_cluster *c, struct hsp_job *j)
 {
     begin_sealing(c, j);
     j->n_held = 0;
-    j->lost_from = j->stable;
+    j->lost_from = j->lost_from > j->stable ? j->lost_from : j->stable;
     j->state_deadline_ms = 0;
     j->sealed_ms = j->planned_ms = 0;
     for (uint32_t i = 0; i < j->n_plans; i++) {

@@ -332,6 +332,7 @@ static void get_progress(struct hsp_cursor *r, uint8_t version, struct hsp_job *
     if (version >= ROW_SUSPENDING) {
         j->suspending = j->suspend_unheard = hsp_cur_u8(r) != 0;
         j->suspend_from = hsp_cur_u64(r);
+        j->lost_from = hsp_ci_at_rest(j) ? j->suspend_from : 0;
     }
     j->begun = version >= ROW_BEGUN ? hsp_cur_u64(r) : 0;
     j->origin_ckpt = get_ckpt(r, version);

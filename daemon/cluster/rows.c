@@ -266,7 +266,7 @@ static struct hsp_cluster_row job_row(struct hsp_cluster *c, const struct hsp_jo
     hsp_buf_u64(&b, j->data_digest.hi);
     hsp_buf_u64(&b, j->data_digest.lo);
     hsp_buf_u8(&b, j->suspending);
-    hsp_buf_u64(&b, j->suspend_from);
+    hsp_buf_u64(&b, hsp_ci_at_rest(j) ? j->lost_from : j->suspend_from);
     hsp_buf_u64(&b, j->begun);
     put_ckpt(&b, &j->origin_ckpt);
     put_ckpt(&b, &j->ckpt);

@@ -2,7 +2,8 @@
  *
  * Until then the job runs on. A loss meanwhile is mended, and the checkpoint is asked for again.
  * A job that has not begun is suspended at once. Steps made while the checkpoint is written are
- * made again, from the same version, by the same rules.
+ * made again, from the same version, by the same rules, and count as lost. If the job stopped at
+ * that version it would be suspended no sooner, and a checkpoint that fails would cost a pause.
  *
  * The wish is stored. After a restart or a loss the checkpoint is asked for again; a checkpoint
  * begun before the wish does not count, and one that fails ends the wish and says so. */

@@ -308,7 +308,7 @@ static const struct {
     {"job_step", "gauge", "Steps done."},
     {"job_steps", "gauge", "Steps asked for."},
     {"job_tokens_total", "counter", "Tokens trained on since the daemon started."},
-    {"job_lost_steps_total", "counter", "Steps computed again after a loss."},
+    {"job_lost_steps_total", "counter", "Steps computed again."},
     {"job_switches_total", "counter", "Changes of the plan that came to an end."},
     {"state_transfer_bytes_total", "counter", "Training state moved by changes of the plan."},
     {"plan_predicted_step_seconds", "gauge", "What the plan that runs promised."},

@@ -2,6 +2,7 @@
  * answers. */
 #include <stdio.h>
 
+#include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 static enum hsp_status admin(struct cw_world *w, enum hsp_admin_verb verb)
@@ -56,6 +57,17 @@ static void refused(struct cw_world *w, enum hsp_admin_verb verb, const char *wh
 {
     assert_int_equal(admin(w, verb), HSP_ESTATE);
     assert_string_equal(cw_find(w, HSP_ACT_REPLY)->text, why);
+}
+
+/* A job that goes on from version @step, to say how many steps it makes again. */
+static uint64_t made_again(struct cw_world *w, uint32_t n_nodes, uint64_t step)
+{
+    cw_plan(w, 1);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        cw_ready(w, 1, i, 5);
+    }
+    cw_pass(w, 1, step, cw_even, n_nodes);
+    return wc_steps_lost(w);
 }
 
 /* A job on two nodes, which has come to version 7. */
@@ -138,6 +150,37 @@ static void checkpoints_asked_for_meanwhile_delay_nothing(void **state)
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
     assert_false(cw_job(&w, 1)->ckpt_asked);
     cw_end(&w);
+}
+
+/* Steps behind the checkpoint, also one whose vote is told behind the decision, are made again and
+ * count, also over a restart of hspmdd. Those that resume --from gives up do not count. */
+static void steps_behind_its_checkpoint_are_lost(void **state)
+{
+    enum { SUSPENDED, TOLD_LATE, RESTARTED, CANCELLED, FROM, N };
+    static const uint64_t lost[N] = {4, 5, 5, 4, 0}; /* 9 to 12, or to 13 */
+    (void)state;
+    for (int how = 0; how < N; how++) {
+        struct cw_world w;
+        running(&w);
+        const uint64_t epoch = cw_job(&w, 1)->cur.epoch;
+        (void)(how == CANCELLED ? HSP_OK : admin(&w, HSP_ADMIN_SUSPEND));
+        cw_pass(&w, 1, 12, cw_even, 2);
+        saved(&w, 9, true);
+        (void)(how == CANCELLED ? admin(&w, HSP_ADMIN_CANCEL) : HSP_OK);
+        assert_true(hsp_ci_at_rest(cw_job(&w, 1)));
+        if (how == TOLD_LATE || how == RESTARTED) {
+            cw_msg(&w, 1,
+                   (struct hsp_msg){
+                       .type = HSP_MSG_STEP, .epoch = epoch, .u.step = {.job = 1, .step = 13}});
+        }
+        stopped(&w, 2);
+        if (how == RESTARTED) {
+            cw_restart_nodes(&w, 2);
+        }
+        assert_int_equal(how == FROM ? wc_resume_from(&w, 9) : admin(&w, HSP_ADMIN_RESUME), HSP_OK);
+        assert_int_equal(made_again(&w, 2, 9), lost[how]);
+        cw_end(&w);
+    }
 }
 
 static void it_resumes_with_the_nodes_there_are(void **state)
@@ -638,6 +681,7 @@ HSP_TEST_FILE(suspend_test)
         cmocka_unit_test(a_running_job_is_suspended_by_a_checkpoint),
         cmocka_unit_test(votes_behind_the_stable_version_count),
         cmocka_unit_test(checkpoints_asked_for_meanwhile_delay_nothing),
+        cmocka_unit_test(steps_behind_its_checkpoint_are_lost),
         cmocka_unit_test(it_resumes_with_the_nodes_there_are),
         cmocka_unit_test(resumed_before_its_devices_have_stopped),
         cmocka_unit_test(resumed_beside_another_job),
