@@ -28,19 +28,6 @@ static enum hsp_status create(const char *dir, int64_t bytes, const struct hsp_s
     return hsp_segment_create(dir, &key, &whose, &row, 1, bytes, stop, ret, err);
 }
 
-static int setup(void **state)
-{
-    *state = hsp_test_tmpdir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    hsp_test_rmdir(*state);
-    free(*state);
-    return 0;
-}
-
 static int no_room;              /* a false answer of posix_fallocate; 0: its own answer */
 static bool full_now;            /* posix_fallocate answers ENOSPC until frees_slowly is false */
 static atomic_bool frees_slowly; /* until this is false no file without a name is closed */
@@ -322,15 +309,18 @@ static void memory_goes_behind_its_name(void **state)
 HSP_TEST_FILE(segment_room_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(spares_make_room, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_segment_in_the_making_is_no_spare, setup, teardown),
-        cmocka_unit_test_setup_teardown(want_of_room_is_told_by_its_name, setup, teardown),
-        cmocka_unit_test_setup_teardown(creation_ends_between_two_pieces, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_given_up_is_unmapped_behind_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_segment_that_is_there_is_mapped_in_pieces, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(memory_goes_behind_its_name, setup, teardown),
-        cmocka_unit_test_setup_teardown(room_that_another_has_taken_is_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(spares_make_room, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(a_segment_in_the_making_is_no_spare, in_folder,
+                                        folder_gone),
+        cmocka_unit_test_setup_teardown(want_of_room_is_told_by_its_name, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(creation_ends_between_two_pieces, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(what_is_given_up_is_unmapped_behind_it, in_folder,
+                                        folder_gone),
+        cmocka_unit_test_setup_teardown(a_segment_that_is_there_is_mapped_in_pieces, in_folder,
+                                        folder_gone),
+        cmocka_unit_test_setup_teardown(memory_goes_behind_its_name, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(room_that_another_has_taken_is_waited_for, in_folder,
+                                        folder_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/lib/testlib.h"
+#include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/segment.h"
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_verify.h"
@@ -15,12 +15,6 @@
 #define AREA 8192
 
 static const struct hsp_whose whose = {{11, 22}, 33};
-
-static struct hsp_segment_key key_of(uint64_t epoch, uint32_t slot)
-{
-    return (struct hsp_segment_key){
-        .job = "gpt", .device = "node-1/0", .epoch = epoch, .slot = slot};
-}
 
 static struct hsp_state_segment *create(const char *dir, const struct hsp_segment_key *k)
 {
@@ -32,32 +26,12 @@ static struct hsp_state_segment *create(const char *dir, const struct hsp_segmen
     return s;
 }
 
-static char *file_of(const char *dir, const struct hsp_segment_key *k)
-{
-    static char path[4096];
-    (void)snprintf(path, sizeof(path), "%s/gpt+node-1+0+e%d+s%u.seg", dir, (int)k->epoch, k->slot);
-    return path;
-}
-
-static int setup(void **state)
-{
-    *state = hsp_test_tmpdir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    hsp_test_rmdir(*state);
-    free(*state);
-    return 0;
-}
-
 /* The file of the spare goes on under another name, shorter. In between it is no source: it is
  * unsealed before it is renamed, and no scan lists it. */
 static void a_spare_becomes_a_segment(void **state)
 {
     const char *dir = *state;
-    struct hsp_segment_key was = key_of(7, 0), is = key_of(9, 1);
+    struct hsp_segment_key was = segment_key(7, 0), is = segment_key(9, 1);
     struct hsp_err err = {0};
     struct hsp_state_segment *s = create(dir, &was), *other;
     struct hsp_segment_info *info = NULL;
@@ -67,21 +41,21 @@ static void a_spare_becomes_a_segment(void **state)
     struct stat before, now;
     size_t n;
     hsp_segment_seal(s, 5);
-    assert_int_equal(stat(file_of(dir, &was), &before), 0);
+    assert_int_equal(stat(segment_file(dir, &was), &before), 0);
     assert_ok(hsp_segment_open(dir, &was, false, &other, &err), &err);
     assert_true(hsp_segment_is_named(dir, s));
     assert_true(hsp_segment_make_spare(dir, s, spare));
     assert_true(hsp_segment_version(other) == HSP_NO_VERSION);
     hsp_segment_close(other);
     assert_false(hsp_segment_is_named(dir, s));
-    assert_int_equal(access(file_of(dir, &was), F_OK), -1);
+    assert_int_equal(access(segment_file(dir, &was), F_OK), -1);
     assert_ok(hsp_segment_scan(dir, &info, &n, &err), &err);
     assert_int_equal(n, 0);
     free(info);
     assert_true(hsp_spare_bytes(dir) >= AREA);
     assert_ok(hsp_segment_reuse(dir, spare, &is, &whose, &row, 1, 64, s, &err), &err);
     assert_int_equal(hsp_spare_bytes(dir), 0);
-    assert_int_equal(stat(file_of(dir, &is), &now), 0);
+    assert_int_equal(stat(segment_file(dir, &is), &now), 0);
     assert_true(now.st_ino == before.st_ino && now.st_size < before.st_size);
     assert_true(now.st_size == (off_t)hsp_segment_file_bytes(1, 64));
     assert_true(hsp_segment_version(s) == HSP_NO_VERSION);
@@ -100,7 +74,7 @@ static void a_spare_becomes_a_segment(void **state)
 /* A process that scans the folder may still read the table of the segment that a spare was. */
 static void a_spare_is_not_cut_into_its_table(void **state)
 {
-    struct hsp_segment_key was = key_of(7, 0), is = key_of(9, 0);
+    struct hsp_segment_key was = segment_key(7, 0), is = segment_key(9, 0);
     struct hsp_segment_row rows[LONG];
     struct hsp_state_segment *s, *reader;
     char spare[HSP_SEGMENT_PATH];
@@ -127,7 +101,7 @@ static void a_spare_is_not_cut_into_its_table(void **state)
 static void a_spare_is_cut_unless_it_is_locked(void **state)
 {
     const char *dir = *state;
-    struct hsp_segment_key k = key_of(7, 0), next = key_of(9, 0);
+    struct hsp_segment_key k = segment_key(7, 0), next = segment_key(9, 0);
     struct hsp_state_segment *s = create(dir, &k), *sealed = create(dir, &next);
     struct hsp_segment_row row = {
         .tensor = 4, .dtype = HSP_F32, .full = {8}, .box = {.rank = 1, .hi = {8}}};
@@ -135,7 +109,7 @@ static void a_spare_is_cut_unless_it_is_locked(void **state)
     struct hsp_err err = {0};
     struct stat sb;
     assert_true(hsp_segment_make_spare(dir, s, spare));
-    (void)snprintf(making, sizeof making, "%s/gpt+node-1+0+e8+s0.tmp", dir);
+    (void)snprintf(making, sizeof making, "%s/gpt-2.small+node-1+0+e8+s0.tmp", dir);
     int fd = open(making, O_CREAT | O_RDWR | O_CLOEXEC, 0600); /* a segment in the making */
     assert_true(fd >= 0 && ftruncate(fd, 8192) == 0 && close(fd) == 0);
     assert_int_equal(stat(spare, &sb), 0);
@@ -156,7 +130,7 @@ static void a_spare_is_cut_unless_it_is_locked(void **state)
     }
     assert_int_equal(access(making, F_OK), 0);
     assert_ok(hsp_segment_check(sealed, &err), &err);
-    k = key_of(10, 0);
+    k = segment_key(10, 0);
     assert_status(hsp_segment_reuse(dir, spare, &k, &whose, &row, 1, 64, s, &err), HSP_ENOENT);
     hsp_segment_close(s);
     hsp_segment_close(sealed);
@@ -165,9 +139,9 @@ static void a_spare_is_cut_unless_it_is_locked(void **state)
 HSP_TEST_FILE(segment_spare_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_spare_becomes_a_segment, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_spare_is_not_cut_into_its_table, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_spare_is_cut_unless_it_is_locked, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_spare_becomes_a_segment, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(a_spare_is_not_cut_into_its_table, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(a_spare_is_cut_unless_it_is_locked, in_folder, folder_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

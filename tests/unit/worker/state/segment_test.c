@@ -25,14 +25,6 @@
 
 static const struct hsp_whose whose = {{11, 22}, 33};
 
-static struct hsp_segment_key key_of(uint64_t epoch, uint32_t slot)
-{
-    struct hsp_segment_key k = {.epoch = epoch, .slot = slot};
-    (void)snprintf(k.job, sizeof(k.job), "%s", "gpt-2.small");
-    (void)snprintf(k.device, sizeof(k.device), "%s", "node-1/0");
-    return k;
-}
-
 static void make_rows(struct hsp_segment_row *r)
 {
     static const struct hsp_segment_row rows[N_ROWS] = {
@@ -81,7 +73,7 @@ static int64_t wrong(const struct hsp_state_segment *s, uint64_t version)
 /* The segment has two boxes of one tensor and kind. */
 static void a_part_is_found_in_its_row(void **state)
 {
-    struct hsp_segment_key k = key_of(77, 0);
+    struct hsp_segment_key k = segment_key(77, 0);
     struct hsp_state_segment *s;
     struct hsp_err err = {0};
     struct hsp_segment_row rows[2] = {
@@ -106,27 +98,6 @@ static struct hsp_state_segment *create(const char *dir, const struct hsp_segmen
     make_rows(rows);
     assert_ok(hsp_segment_create(dir, k, &whose, rows, N_ROWS, AREA, NULL, &s, &err), &err);
     return s;
-}
-
-static char *file_of(const char *dir, const struct hsp_segment_key *k)
-{
-    static char path[4096];
-    (void)snprintf(path, sizeof(path), "%s/%s+node-1+0+e%d+s%u.seg", dir, k->job, (int)k->epoch,
-                   k->slot);
-    return path;
-}
-
-static int setup(void **state)
-{
-    *state = hsp_test_tmpdir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    hsp_test_rmdir(*state);
-    free(*state);
-    return 0;
 }
 
 /* Reads a segment of a program that knew of no clusters: job-4+0+0+e7+s0.seg, version 9. All fields
@@ -180,7 +151,7 @@ static void a_segment_of_the_first_format_is_read(void **state)
 
 static void sealed_state_comes_back(void **state)
 {
-    struct hsp_segment_key k = key_of(3, 1);
+    struct hsp_segment_key k = segment_key(3, 1);
     struct hsp_err err = {0};
     struct hsp_state_segment *s = create(*state, &k), *again;
     assert_true(hsp_segment_version(s) == HSP_NO_VERSION);
@@ -229,7 +200,7 @@ static void creation_is_refused(void **state)
     struct hsp_segment_row r[N_ROWS];
     struct hsp_state_segment *s;
     struct hsp_err err = {0};
-    struct hsp_segment_key k = key_of(1, 0), bad = k;
+    struct hsp_segment_key k = segment_key(1, 0), bad = k;
     hsp_segment_close(create(*state, &k));
     make_rows(r);
     assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, NULL, &s, &err),
@@ -272,10 +243,10 @@ static void creation_is_refused(void **state)
  * unsealed. A process that has the segment mapped also notices it. */
 static void a_damaged_seal_word_is_noticed(void **state)
 {
-    struct hsp_segment_key k = key_of(2, 0);
+    struct hsp_segment_key k = segment_key(2, 0);
     struct hsp_state_segment *s = create(*state, &k), *other = NULL;
     struct hsp_err err = {0};
-    const char *path = file_of(*state, &k);
+    const char *path = segment_file(*state, &k);
     fill(s, 5);
     for (int sealed = 0; sealed < 2; sealed++) {
         if (sealed) {
@@ -295,13 +266,13 @@ static void a_damaged_seal_word_is_noticed(void **state)
 
 static void any_damage_is_noticed(void **state)
 {
-    struct hsp_segment_key k = key_of(2, 0);
+    struct hsp_segment_key k = segment_key(2, 0);
     struct hsp_state_segment *s = create(*state, &k);
     struct hsp_err err = {0};
     fill(s, 5);
     hsp_segment_seal(s, 5);
     hsp_segment_close(s);
-    const char *path = file_of(*state, &k);
+    const char *path = segment_file(*state, &k);
     uint64_t size = size_of(path);
     uint64_t used[] = {sizeof(struct hsp_segment_row) * N_ROWS + 8 * N_ROWS, 0};
     int refused = 0, contents = 0;
@@ -339,13 +310,13 @@ static void any_damage_is_noticed(void **state)
 
 static void a_file_under_another_name_is_refused(void **state)
 {
-    struct hsp_segment_key k = key_of(2, 0), other = key_of(2, 1);
+    struct hsp_segment_key k = segment_key(2, 0), other = segment_key(2, 1);
     struct hsp_state_segment *s = create(*state, &k);
     struct hsp_err err = {0};
     hsp_segment_close(s);
     char from[4096];
-    (void)snprintf(from, sizeof(from), "%s", file_of(*state, &k));
-    assert_int_equal(rename(from, file_of(*state, &other)), 0);
+    (void)snprintf(from, sizeof(from), "%s", segment_file(*state, &k));
+    assert_int_equal(rename(from, segment_file(*state, &other)), 0);
     assert_status(hsp_segment_open(*state, &other, false, &s, &err), HSP_EINVAL);
 }
 
@@ -353,7 +324,7 @@ static void a_file_under_another_name_is_refused(void **state)
  * slots has the newest stable version. */
 static void killed_writers_leave_whole_versions(void **state)
 {
-    struct hsp_segment_key k[2] = {key_of(8, 0), key_of(8, 1)};
+    struct hsp_segment_key k[2] = {segment_key(8, 0), segment_key(8, 1)};
     struct hsp_err err = {0};
     for (int i = 0; i < 2; i++) {
         struct hsp_state_segment *s = create(*state, &k[i]);
@@ -420,7 +391,7 @@ static void killed_writers_leave_whole_versions(void **state)
 /* A scan during sealing never shows damage, since the agent deletes damaged segments. */
 static void a_writer_at_work_is_no_damage(void **state)
 {
-    struct hsp_segment_key k = key_of(8, 0);
+    struct hsp_segment_key k = segment_key(8, 0);
     struct hsp_state_segment *s = create(*state, &k);
     struct hsp_err err = {0};
     int sealed = 0;
@@ -483,7 +454,7 @@ static void a_name_says_whose_it_is(void **state)
 static void damaged_rows_are_found(void **state)
 {
     enum { LARGE = 3 * 1024 * 1024, ROWS = 4 };
-    struct hsp_segment_key k = key_of(9, 0);
+    struct hsp_segment_key k = segment_key(9, 0);
     struct hsp_segment_row rows[ROWS];
     struct hsp_verify_row what[ROWS];
     struct hsp_state_segment *s;
@@ -542,14 +513,14 @@ static void scanning_and_removing(void **state)
     size_t n;
     char path[4096];
     for (uint64_t e = 1; e <= 3; e++) {
-        struct hsp_segment_key k = key_of(e, 0);
+        struct hsp_segment_key k = segment_key(e, 0);
         struct hsp_state_segment *s = create(*state, &k);
         if (e > 1) {
             hsp_segment_seal(s, 10 * e);
         }
         hsp_segment_close(s);
     }
-    struct hsp_segment_key copy = key_of(3, 0), other = key_of(1, 0);
+    struct hsp_segment_key copy = segment_key(3, 0), other = segment_key(1, 0);
     (void)snprintf(copy.owner, sizeof(copy.owner), "%s", "node-2/1");
     hsp_segment_close(create(*state, &copy));
     (void)snprintf(other.job, sizeof(other.job), "%s", "gpt-2");
@@ -560,8 +531,8 @@ static void scanning_and_removing(void **state)
     assert_int_equal(fclose(f), 0);
     const struct utimbuf old = {.actime = 1, .modtime = 1};
     assert_int_equal(utime(path, &old), 0);
-    struct hsp_segment_key k2 = key_of(2, 0);
-    flip_bit(file_of(*state, &k2), 4100, 3);
+    struct hsp_segment_key k2 = segment_key(2, 0);
+    flip_bit(segment_file(*state, &k2), 4100, 3);
     assert_ok(hsp_segment_scan(*state, &info, &n, &err), &err);
     assert_int_equal(n, 5);
     assert_int_equal(access(path, F_OK), 0); /* its creator may be at work for long */
@@ -584,7 +555,7 @@ static void scanning_and_removing(void **state)
 /* An error must not give an empty list: hspmdd would give the state up. */
 static void without_descriptors_nothing_is_known(void **state)
 {
-    struct hsp_segment_key k = key_of(3, 1);
+    struct hsp_segment_key k = segment_key(3, 1);
     struct hsp_segment_info *list = NULL;
     struct hsp_err err = {0};
     size_t n = 0;
@@ -616,7 +587,7 @@ static void filling_a_new_layout(void **state)
         struct hsp_state_segment *src[PARTS], *target;
         size_t n = random_cuts(&whole, PARTS, "fill", trial, part);
         for (size_t i = 0; i < n; i++) {
-            struct hsp_segment_key k = key_of(trial * 2, (uint32_t)i);
+            struct hsp_segment_key k = segment_key(trial * 2, (uint32_t)i);
             struct hsp_segment_row r = {
                 .tensor = 3, .kind = 2, .dtype = HSP_F32, .full = {12, 17}, .box = part[i]};
             assert_ok(hsp_segment_create(*state, &k, &whose, &r, 1, AREA, NULL, &src[i], &err),
@@ -638,7 +609,7 @@ static void filling_a_new_layout(void **state)
                                         .full = {12, 17},
                                         .offset = 2048,
                                         .box = {.rank = 2, .lo = {1, 1}, .hi = {3, 3}}}};
-        struct hsp_segment_key k = key_of(trial * 2 + 1, 0);
+        struct hsp_segment_key k = segment_key(trial * 2 + 1, 0);
         assert_ok(hsp_segment_create(*state, &k, &whose, r, 2, AREA, NULL, &target, &err), &err);
         struct hsp_shards shards = {(const struct hsp_state_segment *const *)src, n, 6};
         struct shard_gap *gap;
@@ -674,20 +645,24 @@ static void filling_a_new_layout(void **state)
 HSP_TEST_FILE(segment_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_segment_of_the_first_format_is_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(sealed_state_comes_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_part_is_found_in_its_row, setup, teardown),
-        cmocka_unit_test_setup_teardown(creation_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_damaged_seal_word_is_noticed, setup, teardown),
-        cmocka_unit_test_setup_teardown(any_damage_is_noticed, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_file_under_another_name_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(killed_writers_leave_whole_versions, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_writer_at_work_is_no_damage, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_segment_of_the_first_format_is_read, in_folder,
+                                        folder_gone),
+        cmocka_unit_test_setup_teardown(sealed_state_comes_back, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(a_part_is_found_in_its_row, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(creation_is_refused, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(a_damaged_seal_word_is_noticed, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(any_damage_is_noticed, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(a_file_under_another_name_is_refused, in_folder,
+                                        folder_gone),
+        cmocka_unit_test_setup_teardown(killed_writers_leave_whole_versions, in_folder,
+                                        folder_gone),
+        cmocka_unit_test_setup_teardown(a_writer_at_work_is_no_damage, in_folder, folder_gone),
         cmocka_unit_test(a_name_says_whose_it_is),
-        cmocka_unit_test_setup_teardown(damaged_rows_are_found, setup, teardown),
-        cmocka_unit_test_setup_teardown(scanning_and_removing, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_descriptors_nothing_is_known, setup, teardown),
-        cmocka_unit_test_setup_teardown(filling_a_new_layout, setup, teardown),
+        cmocka_unit_test_setup_teardown(damaged_rows_are_found, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(scanning_and_removing, in_folder, folder_gone),
+        cmocka_unit_test_setup_teardown(without_descriptors_nothing_is_known, in_folder,
+                                        folder_gone),
+        cmocka_unit_test_setup_teardown(filling_a_new_layout, in_folder, folder_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

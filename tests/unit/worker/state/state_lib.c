@@ -1,6 +1,7 @@
 #include "tests/unit/worker/state/state_lib.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -81,6 +82,33 @@ int64_t wrong_in_box(enum hsp_dtype t, uint32_t tensor, uint8_t kind, uint64_t v
         }
     }
     return wrong;
+}
+
+int in_folder(void **state)
+{
+    *state = hsp_test_tmpdir();
+    return 0;
+}
+
+int folder_gone(void **state)
+{
+    hsp_test_rmdir(*state);
+    free(*state);
+    return 0;
+}
+
+struct hsp_segment_key segment_key(uint64_t epoch, uint32_t slot)
+{
+    return (struct hsp_segment_key){
+        .job = "gpt-2.small", .device = "node-1/0", .epoch = epoch, .slot = slot};
+}
+
+const char *segment_file(const char *dir, const struct hsp_segment_key *k)
+{
+    static char path[4096];
+    (void)snprintf(path, sizeof(path), "%s/%s+node-1+0+e%d+s%u.seg", dir, k->job, (int)k->epoch,
+                   k->slot);
+    return path;
 }
 
 void flip_bit(const char *path, uint64_t at, int bit)

@@ -1,9 +1,10 @@
-/* Makes random boxes, and tensors whose elements tell their place, for the tests of
- * worker/state. */
+/* Makes random boxes, tensors whose elements tell their place, and segments in a folder, for the
+ * tests of worker/state. */
 #ifndef HSP_STATE_LIB_H
 #define HSP_STATE_LIB_H
 #include "tests/lib/testlib.h"
 #include "worker/state/region.h"
+#include "worker/state/segment.h"
 
 /* Cuts @box at random into at most @max disjoint boxes that cover it; returns their number. */
 size_t random_cuts(const struct hsp_box *box, size_t max, const char *name, uint64_t seed,
@@ -20,6 +21,14 @@ void fill_box(enum hsp_dtype t, uint32_t tensor, uint8_t kind, uint64_t version,
 int64_t wrong_in_box(enum hsp_dtype t, uint32_t tensor, uint8_t kind, uint64_t version,
                      const int64_t *full, const struct hsp_box *region, const struct hsp_box *held,
                      const void *data);
+
+/* Setup and teardown of a test: *state is the path of an empty folder. */
+int in_folder(void **state);
+int folder_gone(void **state);
+/* A segment of job gpt-2.small on node-1/0. */
+struct hsp_segment_key segment_key(uint64_t epoch, uint32_t slot);
+/* Its file in @dir; the text is good until the next call. */
+const char *segment_file(const char *dir, const struct hsp_segment_key *k);
 
 /* Control readdir in the tests of worker/state (folder_test.c). */
 extern int names_left; /* names that readdir gives before it fails with EIO; -1: it does not fail */
