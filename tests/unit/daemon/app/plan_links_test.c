@@ -88,15 +88,28 @@ static void test_links_between_nodes_are_those_measured(void **state)
     app_cluster_free(c);
 }
 
+/* Describes the @n devices of @list: @ret has them in the order of @list. */
+static void describe(const struct hsp_cluster *c, const hsp_device_id *list, uint32_t n,
+                     struct hsp_device_desc *ret)
+{
+    struct hsp_arena *arena = hsp_arena_new((size_t)1 << 20);
+    struct hsp_err err = {0};
+    struct hsp_cluster_desc d;
+    hsp_device_id *id;
+    assert_ok(hsp_cluster_describe(c, list, NULL, n, arena, &d, &id, &err), &err);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < n; k++) {
+            ret[i] = id[k] == list[i] ? d.dev[k] : ret[i];
+        }
+    }
+    (void)hsp_arena_free(arena);
+}
+
 /* A node that tells of NVLink pairs: its fast domains; another one of the same has its own. */
 static void test_domains_are_those_of_the_paths(void **state)
 {
     (void)state;
     struct hsp_cluster *c = app_cluster(nodes, 4);
-    struct hsp_arena *arena = hsp_arena_new((size_t)1 << 20);
-    struct hsp_err err = {0};
-    struct hsp_cluster_desc d;
-    hsp_device_id *id;
     struct hsp_m_path path[] = {{0, 1, HSP_PATH_NVLINK, 4, 8e10, 0},
                                 {0, 2, HSP_PATH_NUMA, 0, 0, 0},
                                 {2, 3, HSP_PATH_NVSWITCH, 4, 0, 0}};
@@ -109,13 +122,8 @@ static void test_domains_are_those_of_the_paths(void **state)
     c->nodes[1].paths = path;
     c->nodes[1].n_paths = 1;
     const hsp_device_id list[] = {W10, W10 + 1, W10 + 2, W10 + 3, W2, W2 + 1, W1};
-    assert_ok(hsp_cluster_describe(c, list, NULL, 7, arena, &d, &id, &err), &err);
     struct hsp_device_desc of[7] = {{.node = 0}};
-    for (uint32_t i = 0; i < 7; i++) {
-        for (uint32_t k = 0; k < 7; k++) {
-            of[i] = id[k] == list[i] ? d.dev[k] : of[i];
-        }
-    }
+    describe(c, list, 7, of);
     assert_true(of[0].domain != 0 && of[0].domain == of[1].domain);
     assert_true(of[2].domain != 0 && of[2].domain == of[3].domain);
     assert_true(of[4].domain != 0 && of[4].domain == of[5].domain);
@@ -124,7 +132,6 @@ static void test_domains_are_those_of_the_paths(void **state)
     assert_near(of[0].fast.us_per_byte, 1e6 / 8e10, 1e-15);
     assert_near(of[2].fast.us_per_byte, 1e6 / 2e10, 1e-15); /* nobody knows: a single link */
     c->nodes[0].paths = c->nodes[1].paths = NULL;
-    (void)hsp_arena_free(arena);
     app_cluster_free(c);
 }
 
@@ -133,10 +140,6 @@ static void test_cards_are_those_of_the_hellos(void **state)
 {
     (void)state;
     struct hsp_cluster *c = app_cluster(nodes, 4);
-    struct hsp_arena *arena = hsp_arena_new((size_t)1 << 20);
-    struct hsp_err err = {0};
-    struct hsp_cluster_desc d;
-    hsp_device_id *id;
     struct hsp_cluster_node *w10 = &c->nodes[0], *w2 = &c->nodes[1], *w1 = &c->nodes[2];
     w10->n_cards = w2->n_cards = w1->n_cards = 2;
     w10->card[0] = w2->card[1] = w1->card[0] = (struct hsp_node_card){"eth0", 10};
@@ -152,22 +155,16 @@ static void test_cards_are_those_of_the_hellos(void **state)
         (void)snprintf(c->nodes[i].dev[0].address, HSP_ADDRESS_MAX, "%s", local[i]);
     }
     const hsp_device_id list[] = {W10, W10 + 1, W2, W2 + 1, W1, W3};
-    assert_ok(hsp_cluster_describe(c, list, NULL, 6, arena, &d, &id, &err), &err);
-    const struct hsp_device_desc *of[6];
-    for (uint32_t i = 0; i < 6; i++) {
-        for (uint32_t k = 0; k < 6; k++) {
-            of[i] = id[k] == list[i] ? &d.dev[k] : of[i];
-        }
-    }
-    assert_int_equal(of[0]->nic, of[3]->nic); /* eth0 of both */
-    assert_int_equal(of[1]->nic, of[2]->nic);
-    assert_int_not_equal(of[0]->nic, of[1]->nic);
-    assert_int_not_equal(of[4]->host, of[0]->host);
-    assert_near(of[0]->nic_us_per_byte, 8e-4, 1e-15);
-    assert_near(of[1]->nic_us_per_byte, 8e-5, 1e-15);
-    assert_near(of[4]->nic_us_per_byte, 0, 0); /* ib1 does not say how fast it is */
-    assert_near(of[5]->nic_us_per_byte, 0, 0); /* w3 has told of none */
-    (void)hsp_arena_free(arena);
+    struct hsp_device_desc of[6] = {{.node = 0}};
+    describe(c, list, 6, of);
+    assert_int_equal(of[0].nic, of[3].nic); /* eth0 of both */
+    assert_int_equal(of[1].nic, of[2].nic);
+    assert_int_not_equal(of[0].nic, of[1].nic);
+    assert_int_not_equal(of[4].host, of[0].host);
+    assert_near(of[0].nic_us_per_byte, 8e-4, 1e-15);
+    assert_near(of[1].nic_us_per_byte, 8e-5, 1e-15);
+    assert_near(of[4].nic_us_per_byte, 0, 0); /* ib1 does not say how fast it is */
+    assert_near(of[5].nic_us_per_byte, 0, 0); /* w3 has told of none */
     app_cluster_free(c);
 }
 
