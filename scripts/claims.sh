@@ -2,7 +2,7 @@
 # Runs the claims (every executable file tests/claims/NAME, or those named) against a built tree
 # and prints a Markdown table from the JSON object in the last line of each.
 #   HSPMD_BUILD (default build), HSPMD_SEED, HSPMD_JOB, HSPMD_TEXT are passed on.
-#   HSPMD_TABLE: a file whose table takes the rows, such as tests/claims/README.md.
+#   HSPMD_TABLE: a file whose table takes the rows, such as tests/claims/FIGURES.md.
 # Exit 0 when every claim holds or cannot be judged here; 1 otherwise.
 set -u
 cd "$(dirname "$0")/.." || exit 1
