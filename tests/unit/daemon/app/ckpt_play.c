@@ -9,7 +9,7 @@
 
 #define TERM 1
 #define LIE  1000  /* content of a checkpoint that there is not */
-#define LONG 11000 /* ms: some waits of dead_ms and state_wait, one after the other */
+#define LONG 16000 /* ms: at most five waits of dead_ms or state_wait, one after the other */
 
 /* ---- disks ---- */
 
