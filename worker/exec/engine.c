@@ -23,6 +23,8 @@
 /* Products of a program that are looked at, at most: 80 layers in 39 micro-batches, each of its own
  * shape. Layers are alike, so few of these are run. */
 #define WARM_MOST 65536
+/* Instructions of a program that are looked at for replayed runs of documents, about: a second. */
+#define REHEARSE_MOST (UINT64_C(1) << 20)
 
 /* ---- steps ---- */
 
@@ -389,48 +391,90 @@ static enum hsp_status rehearse_transport(struct hsp_engine *e, bool on, struct 
                : HSP_OK;
 }
 
-static enum hsp_status rehearse_schedules(struct hsp_engine *e, bool validates, struct hsp_err *err)
+/* A rehearsal of a step. */
+struct rehearsal {
+    enum hsp_rehearsal how;
+    uint32_t n_seq, n_micro; /* documents: micro-batches with sequences, and how many each has */
+    bool validates;          /* before the step */
+};
+
+/* Makes the sheet of step 0; of documents, which give each step other numbers of sequences, that of
+ * the rehearsal. HSP_ENOMEM. */
+static enum hsp_status rehearsal_sheet(struct hsp_engine *e, const struct rehearsal *r)
+{
+    uint32_t n = e->b->pipeline.n_micro;
+    if (e->corpus.start == NULL) {
+        return hsp_sheet_train(e->b, &e->corpus, 0, e->arena, &e->sheet);
+    }
+    struct hsp_micro *m = hsp_arena_array(e->arena, n, sizeof(*m));
+    for (uint32_t k = 0; m != NULL && k < n; k++) {
+        m[k].n_seq = k < r->n_micro ? r->n_seq : 0;
+    }
+    e->sheet = (struct hsp_sheet){.n_micro = n, .micro = m};
+    return m != NULL ? HSP_OK : HSP_ENOMEM;
+}
+
+static enum hsp_status rehearse_schedules(struct hsp_engine *e, const struct rehearsal *r,
+                                          struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     hsp_arena_reset(e->arena);
     e->stat[HSP_QUEUE_COMPUTE].n = e->stat[HSP_QUEUE_COMM].n = 0;
-    if (validates) {
+    if (r->validates) { /* the same list each time, of documents, too */
         st = hsp_sheet_eval(e->b, &e->corpus, e->arena, &e->sheet);
         st = st == HSP_OK ? hsp_rehearse_schedule(e, &e->b->eval, err)
                           : hsp_err_nomem(err, "the step sheet");
     }
     if (st == HSP_OK) {
-        st = hsp_sheet_train(e->b, &e->corpus, 0, e->arena, &e->sheet);
+        st = rehearsal_sheet(e, r);
         st = st == HSP_OK ? hsp_rehearse_schedule(e, hsp_binding_train(e->b), err)
                           : hsp_err_nomem(err, "the step sheet");
     }
     return st;
 }
 
-/* Rehearses the replayed runs and messages of a step, with the validation before it, or without.
- * Documents give each step other numbers of sequences, so there no step is like another. */
-static enum hsp_status rehearse_step(struct hsp_engine *e, bool validates, struct hsp_err *err)
+static enum hsp_status rehearse_step(struct hsp_engine *e, const struct rehearsal *r,
+                                     struct hsp_err *err)
 {
-    enum hsp_status st = rehearse_transport(e, true, err);
+    bool all = r->how == HSP_REHEARSE_ALL;
+    enum hsp_status st = all ? rehearse_transport(e, true, err) : HSP_OK;
     if (st != HSP_OK) {
         return st;
     }
-    e->voted = e->rehearses = true; /* updates, too */
-    st = rehearse_schedules(e, validates, err);
-    e->voted = e->rehearses = false;
-    enum hsp_status end = rehearse_transport(e, false, st == HSP_OK ? err : NULL);
+    e->voted = true; /* updates, too */
+    e->rehearses = r->how;
+    st = rehearse_schedules(e, r, err);
+    e->voted = false;
+    e->rehearses = HSP_REHEARSE_NONE;
+    enum hsp_status end = all ? rehearse_transport(e, false, st == HSP_OK ? err : NULL) : HSP_OK;
     return st == HSP_OK ? end : st;
 }
 
+/* Rehearses a step, with the validation before it, and without. A step of documents that has the
+ * most sequences takes all memory. Then follow replayed runs alone: of fewer sequences in a
+ * micro-batch, and of fewer micro-batches, behind which statistics have other places. */
 static enum hsp_status rehearse_steps(struct hsp_engine *e, struct hsp_err *err)
 {
-    if (e->o.backend->begin == NULL || e->corpus.start != NULL) {
+    uint32_t bound = (uint32_t)e->b->symbol[HSP_SYM_BATCH], n = e->b->pipeline.n_micro;
+    const uint64_t one = (uint64_t)(e->t->n_instrs + 1) * (n + 1);
+    uint64_t steps = e->corpus.start != NULL ? (uint64_t)bound + n : 1;
+    bool validates = hsp_step_has_eval(e->b, 0);
+    enum hsp_status st = HSP_OK;
+    if (e->o.backend->begin == NULL) {
         return HSP_OK;
     }
     e->dry = (struct hsp_comm){
         .ops = &hsp_dry_ops, .rank = e->o.comm->rank, .n_ranks = e->o.comm->n_ranks};
-    enum hsp_status st = rehearse_step(e, false, err);
-    return st == HSP_OK && hsp_step_has_eval(e->b, 0) ? rehearse_step(e, true, err) : st;
+    steps = steps <= REHEARSE_MOST / one ? steps : REHEARSE_MOST / one;
+    for (uint32_t k = 0; st == HSP_OK && (k == 0 || k < steps); k++) {
+        struct rehearsal r = {.how = k == 0 ? HSP_REHEARSE_ALL : HSP_REHEARSE_RUNS,
+                              .n_seq = k < bound ? bound - k : bound,
+                              .n_micro = k < bound ? n : n - 1 - (k - bound)};
+        st = rehearse_step(e, &r, err);
+        r.validates = true;
+        st = st == HSP_OK && validates ? rehearse_step(e, &r, err) : st;
+    }
+    return st;
 }
 
 static enum hsp_status rehearse(struct hsp_engine *e, struct hsp_err *err)

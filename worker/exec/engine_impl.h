@@ -66,6 +66,9 @@ struct hsp_op_call {
 /* Of the pieces of the running schedule's compute queue: one that will run, one that has begun. */
 enum { HSP_PIECE_RUNS = 1, HSP_PIECE_RAN = 2 };
 
+/* The part of a step that is rehearsed: its replayed runs; and its moves, too. */
+enum hsp_rehearsal { HSP_REHEARSE_NONE, HSP_REHEARSE_RUNS, HSP_REHEARSE_ALL };
+
 enum hsp_run_state { HSP_RUN_IDLE, HSP_RUN_GO, HSP_RUN_QUIT };
 
 struct hsp_engine {
@@ -119,7 +122,7 @@ struct hsp_engine {
     /* the running step; constant while the queues run */
     uint64_t step;
     bool eval;
-    bool rehearses; /* the backend does, and moves go by the dry transport */
+    enum hsp_rehearsal rehearses; /* the backend rehearses, and moves go by the dry transport */
     struct hsp_comm dry;
     uint32_t warm_seqs; /* of a micro-batch, while products are made ready; else 0 */
     const struct hsp_sched *sched;

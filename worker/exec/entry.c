@@ -147,7 +147,7 @@ enum hsp_status hsp_rehearse_piece(struct hsp_engine *e, const struct hsp_sched_
         const struct hsp_instr *i = &e->t->instrs[k];
         if (i->kind == HSP_I_STAT) { /* its place, and those behind it, depend on how many come */
             st = hsp_stat_note(e, q, (uint8_t)i->arg, HSP_F64, NULL, err);
-        } else if (i->kind == HSP_I_RESHARD) {
+        } else if (i->kind == HSP_I_RESHARD && e->rehearses == HSP_REHEARSE_ALL) {
             st = hsp_run_reshard(e, k, entry->micro, q, &n, err);
         }
     }

@@ -253,7 +253,7 @@ static void choose_comm(struct hsp_move_run *r)
         direct != NULL && r->m->kind != HSP_MOVE_COPY &&
         (!direct->ops->reaches || direct->ops->reaches(direct, r->m->ranks, r->m->n_ranks));
     r->comm = reached ? direct : r->e->o.comm;
-    if (r->e->rehearses && (!reached || direct->ops->rehearse == NULL)) {
+    if (r->e->rehearses != HSP_REHEARSE_NONE && (!reached || direct->ops->rehearse == NULL)) {
         r->comm = &r->e->dry;
     }
     r->staged = r->e->o.backend->device && !reached;

@@ -16,7 +16,8 @@ struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor
     if (b->batch_dim0 && e->warm_seqs > 0 && e->warm_seqs < v.box.hi[0]) {
         v.box.hi[0] = e->warm_seqs;
     }
-    if (b->batch_dim0 && e->sched && micro < e->sheet.n_micro) {
+    bool runs = e->sched != NULL || e->rehearses != HSP_REHEARSE_NONE;
+    if (b->batch_dim0 && runs && micro < e->sheet.n_micro) {
         v.box.hi[0] = e->sheet.micro[micro].n_seq;
     }
     return v;

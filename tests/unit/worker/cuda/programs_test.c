@@ -44,6 +44,15 @@ static const struct hsp_model_spec LLAMA = {.family = "llama",
                                             .rms_norm_eps = 1e-5,
                                             .dropout = 0.3};
 
+/* A step has 1 to 4 sequences, so its micro-batches have 2, 1 or none of them. */
+static const struct hsp_model_spec DOCUMENTS = {.family = "gpt",
+                                                .layers = 3,
+                                                .hidden = 16,
+                                                .heads = 2,
+                                                .vocab = 8,
+                                                .sequence = SEQUENCE,
+                                                .packed = true};
+
 #define HEAD "apiVersion: hspmd/v1\nkind: plan\n"
 static const char ONE[] = HEAD "ranks: 1\npipelines:\n"
                                "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: "
@@ -61,6 +70,14 @@ static const char STAGES[] =
 static const char DEEP[] = HEAD "ranks: 3\nstreams:\n"
                                 "  - {sequences: 4, micro_batches: 4, stages: [{layers: 1, ranks: "
                                 "[0]}, {layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}]}\n";
+
+static const char PACKED[] = HEAD "ranks: 1\npipelines:\n"
+                                  "  - {sequences: 4, micro_batches: 2, stages: [{layers: 3, "
+                                  "ranks: [0]}]}\n";
+static const char PACKED_DEEP[] =
+    HEAD "ranks: 3\npipelines:\n"
+         "  - {sequences: 4, micro_batches: 2, stages: [{layers: 1, ranks: [0]}, "
+         "{layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}]}\n";
 
 static char *make_file(const char *dir, const struct hsp_model_spec *m, const char *plan)
 {
@@ -80,6 +97,11 @@ static char *make_file(const char *dir, const struct hsp_model_spec *m, const ch
                                         .vocab = (uint32_t)m->vocab},
                                .eps = 1e-8,
                                .weight_decay = 0.1};
+    if (m->packed) {
+        t.data.longest = SEQUENCE;
+        t.data.samples = HSP_SAMPLES_DOCUMENTS;
+        t.data.packing = HSP_PACKING_END;
+    }
     struct hsp_graph *g;
     struct hsp_plan *p;
     struct hsp_err err = {0};
@@ -376,7 +398,8 @@ static void compare(const struct hsp_model_spec *model, enum hsp_dtype dtype,
                      atomic_load(&d->then) - atomic_load(&d->before));
         }
     }
-    if (plan == ONE) { /* of several devices one may begin before another has warmed up */
+    /* Of several devices one may begin before another has warmed up. */
+    if (plan == ONE || plan == PACKED) {
         assert_true(atomic_load(&warmed) > 0);
         assert_int_equal(hsp_fake_usage().first_products, atomic_load(&warmed));
         for (size_t i = 0; i < HSP_ARRAY_LEN(in_no_step); i++) {
@@ -405,6 +428,18 @@ static void devices_train_together(void **state)
 {
     (void)state;
     compare(&LLAMA, HSP_F64, HSP_COMPUTE_FULL, STAGES, 1e-9);
+}
+
+/* Micro-batches of any size find memory and graphs that were made before the first step. */
+static void documents_are_rehearsed(void **state)
+{
+    (void)state;
+    compare(&DOCUMENTS, HSP_F64, HSP_COMPUTE_FULL, PACKED, 1e-9);
+    by_nccl = true;
+    compare(&DOCUMENTS, HSP_F64, HSP_COMPUTE_FULL, PACKED_DEEP, 1e-9);
+    by_nccl = false;
+    assert_true(nw_fake()->calls("ncclSend") > 0);
+    nw_expect_clean();
 }
 
 /* The memory of messages, and of pieces that are filled up, is taken before the first step. */
@@ -465,9 +500,10 @@ HSP_TEST_FILE(programs_test)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_device_trains),     cmocka_unit_test(devices_train_together),
-        cmocka_unit_test(devices_train_by_nccl), cmocka_unit_test(fp32_and_bf16_too),
-        cmocka_unit_test(graphs_may_fail),       cmocka_unit_test(rehearsals_take_all_scratch),
+        cmocka_unit_test(one_device_trains),           cmocka_unit_test(devices_train_together),
+        cmocka_unit_test(devices_train_by_nccl),       cmocka_unit_test(documents_are_rehearsed),
+        cmocka_unit_test(fp32_and_bf16_too),           cmocka_unit_test(graphs_may_fail),
+        cmocka_unit_test(rehearsals_take_all_scratch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
