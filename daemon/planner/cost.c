@@ -253,8 +253,7 @@ static void cut_range(struct hsp_stage_work *r, double share, double most, bool 
     }
 }
 
-/* Of the groups of @g, which are several. */
-static double largest_share(const struct hsp_stage *g)
+double hsp_largest_share(const struct hsp_stage *g)
 {
     double most = 0, sum = 0;
     for (uint32_t i = 0; i < g->n_groups; i++) {
@@ -272,7 +271,7 @@ void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_stage_work 
     struct hsp_stage_work own = *r;
     double inner, share = hsp_stage_shares(g, member, &inner);
     if (groups > 1) {
-        cut_range(&own, share, largest_share(g), g->split == HSP_SPLIT_SEQUENCE);
+        cut_range(&own, share, hsp_largest_share(g), g->split == HSP_SPLIT_SEQUENCE);
     }
     uint32_t first, end;
     hsp_stage_group(g, hsp_stage_group_of(g, member), &first, &end);

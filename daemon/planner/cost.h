@@ -120,6 +120,8 @@ struct hsp_member {
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                       const struct hsp_device_desc *dev, double part, uint32_t members,
                       uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret);
+/* The largest share of a group of @g, which are several. */
+double hsp_largest_share(const struct hsp_stage *g);
 /* Prices member @member of stage @g of a plan of @n_pipelines pipelines. The share of its group
  * applies to all work of sequences; its own part of the group applies to the work that tensor
  * parallelism cuts. */

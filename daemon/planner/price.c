@@ -8,6 +8,7 @@
 #include "daemon/planner/bucket.h"
 #include "daemon/planner/links.h"
 #include "daemon/planner/timing.h"
+#include "daemon/spmd/schedule/kept_messages.h"
 #include "daemon/spmd/sharding/pipeline_units.h"
 #include "proto/base/check.h"
 
@@ -117,6 +118,16 @@ static double bucket_room(const struct pricing *p, const struct hsp_member *m, u
     return none ? 0 : HSP_PACK_COPIES * fmin((double)p->bucket, m->sync_bytes);
 }
 
+/* Parameters that are gathered for each use, and their gradients: the transport keeps the messages
+ * that come, and those that leave in two moves (spmd/schedule/kept_messages.h). */
+static double gathered_room(const struct pricing *p, const struct hsp_stage_work *range,
+                            double inner, uint32_t holders)
+{
+    double largest = fmax(range->largest_cut * inner, range->largest_whole);
+    bool gathers = holders > 1 && p->plan->zero == HSP_ZERO_PARAMETERS;
+    return gathers ? (1 + HSP_KEPT_MOVES) * largest * (holders - 1) / holders : 0;
+}
+
 struct stage_time {
     double us;       /* of all micro-batches */
     double transfer; /* of all micro-batches, to the next stage and back */
@@ -167,7 +178,8 @@ static void price_chunk(const struct pricing *p, const struct hsp_stage_work *ra
     sum->home_bytes += m.home_bytes;
     sum->post_bytes += m.post_bytes;
     sum->whole_bytes += range->param.whole;
-    sum->comm_bytes = fmax(sum->comm_bytes, comm + bucket_room(p, &m, holders));
+    sum->comm_bytes = fmax(sum->comm_bytes, comm + bucket_room(p, &m, holders) +
+                                                gathered_room(p, range, inner, holders));
     sum->scratch_bytes = fmax(sum->scratch_bytes, m.scratch_bytes);
     sum->wide_bytes = fmax(sum->wide_bytes, m.wide_bytes);
     sum->micro_bytes = fmax(sum->micro_bytes, m.micro_bytes);
@@ -202,9 +214,25 @@ static double spread_of(const struct hsp_pipeline *s, uint32_t gi, uint32_t memb
     return share * shares_of(&s->stages[other]) / (end - first);
 }
 
+/* Whether a validation has several micro-batches in the pipeline. */
+static bool validates(const struct pricing *p, const struct hsp_pipeline *s, double micro)
+{
+    const struct hsp_data_bind *d = &p->in->train->data;
+    double part = d->global_batch > 0 ? (double)s->sequences / d->global_batch : 0;
+    return d->validation_every > 0 && d->eval_seqs * part + 1 > micro;
+}
+
+/* Of groups that cut sequences, the largest block of keys or of values that goes round, of a
+ * sequence. */
+static double ring_block(const struct hsp_stage *g, const struct hsp_stage_work *r, double inner)
+{
+    bool rings = hsp_stage_groups(g) > 1 && g->split == HSP_SPLIT_SEQUENCE;
+    return rings ? hsp_largest_share(g) * (r->w.keys.cut * inner + r->w.keys.whole) / 2 : 0;
+}
+
 /* The transport's copies of the activations of a micro-batch, in their type: to the next stage, and
  * their gradients to the one before, with those that are sent and not taken yet; in a tensor group,
- * its sums. *ret_packed: the buffers in which they are packed. */
+ * its sums; blocks of keys and values. *ret_packed: the buffers in which they are packed. */
 static double message_bytes(const struct pricing *p, const struct hsp_stage_work *range,
                             const struct hsp_rank_cost *rc, uint32_t member, double micro,
                             double *ret_packed)
@@ -212,7 +240,7 @@ static double message_bytes(const struct pricing *p, const struct hsp_stage_work
     const struct hsp_pipeline *s = &p->plan->pipelines[rc->pipeline];
     uint32_t last = s->n_stages - 1, chunks = hsp_pipeline_chunks(s), gi = rc->stage;
     bool turns = chunks > 1; /* the output of the last stage goes to the first one again */
-    double next = 0, back = 0, sums = 0, inner;
+    double next = 0, back = 0, sums = 0, ring = 0, inner;
     double share = hsp_stage_shares(&s->stages[gi], member, &inner);
     for (uint32_t c = 0; c < chunks; c++) {
         double out = range[c].w.leaving, in = range[c].entering;
@@ -223,11 +251,13 @@ static double message_bytes(const struct pricing *p, const struct hsp_stage_work
             back = fmax(back, in * spread_of(s, gi, member, gi > 0 ? gi - 1 : last));
         }
         sums = inner < 1 ? fmax(sums, share * fmax(out, in)) : sums;
+        ring = fmax(ring, ring_block(&s->stages[gi], &range[c], inner));
     }
-    double one = fmax(next, back);
-    double kept = next * hsp_order_kept(s, gi, false) + back * hsp_order_kept(s, gi, true);
-    *ret_packed = HSP_PACK_COPIES * micro * fmax(one, sums);
-    return micro * (HSP_KEPT_COPIES * fmax(one, sums) + fmax(kept - one, 0));
+    double one = fmax(next, back), most = fmax(fmax(one, sums), ring);
+    double ahead = fmax(hsp_order_kept(s, gi, false), validates(p, s, micro) ? HSP_KEPT_MOVES : 0);
+    double kept = next * ahead + back * hsp_order_kept(s, gi, true) + HSP_KEPT_MOVES * ring;
+    *ret_packed = HSP_PACK_COPIES * micro * most;
+    return micro * (HSP_KEPT_COPIES * most + fmax(kept - fmax(one, ring), 0));
 }
 
 /* Of a GPU in a pipeline: a communicator for each way to and from each member that it has messages

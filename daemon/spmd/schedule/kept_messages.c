@@ -24,13 +24,14 @@ struct member {
     uint32_t pipeline, stage;
     uint32_t n, cap;
     struct peer *peer;   /* owned */
-    int64_t alive, most; /* sent and not taken: now, at most */
-    int64_t largest;     /* sent in one move, at most */
+    int64_t alive, most; /* sent between stages and not taken: now, at most */
+    int64_t largest;     /* sent between stages in one move, at most */
 };
 
 struct count {
     const struct hsp_plan *plan;
     struct member *m;
+    bool eval;  /* the schedule of a validation */
     bool notes; /* the first pass */
     struct hsp_err *err;
 };
@@ -91,7 +92,7 @@ static void forget(struct member *m, struct peer *x, uint32_t taken)
 
 static void count_sent(const struct count *c, struct member *m, struct peer *x, int64_t bytes)
 {
-    uint32_t room = hsp_order_room(&c->plan->pipelines[m->pipeline]);
+    uint32_t room = c->eval ? HSP_KEPT_MOVES : hsp_order_room(&c->plan->pipelines[m->pipeline]);
     if (x->out - x->gone >= room) {
         forget(m, x, x->out - room + 1);
     }
@@ -178,9 +179,11 @@ static enum hsp_status put_move(struct count *c, struct member *m, uint32_t inst
 static enum hsp_status put_step(struct count *c, struct member *m)
 {
     const struct hsp_program *p = m->p;
-    const struct hsp_sched *s = hsp_binding_train(&p->bind);
+    const struct hsp_sched *s = c->eval ? &p->bind.eval : hsp_binding_train(&p->bind);
     enum hsp_status rc = HSP_OK;
+    m->alive = 0;
     for (uint32_t k = 0; k < m->n; k++) {
+        m->peer[k].n = c->notes ? 0 : m->peer[k].n;
         m->peer[k].out = m->peer[k].in = m->peer[k].gone = 0;
     }
     for (uint32_t k = 0; k < s->n[HSP_QUEUE_COMM] && rc == HSP_OK; k++) {
@@ -195,6 +198,55 @@ static enum hsp_status put_step(struct count *c, struct member *m)
         }
     }
     return rc;
+}
+
+/* Bytes of the messages that instruction @instr sends, but for those between stages. */
+static int64_t bytes_beside(const struct count *c, const struct member *m, uint32_t instr)
+{
+    const struct hsp_instr *n = &m->p->tpl.instrs[instr];
+    int64_t bytes = 0;
+    if (n->kind != HSP_I_RESHARD) {
+        return 0;
+    }
+    const struct hsp_reshard_bind *r = &m->p->bind.reshard[n->arg];
+    for (uint32_t i = 0; i < r->n_moves; i++) {
+        const struct hsp_move *v = &r->moves[i];
+        for (uint32_t k = 0; v->kind == HSP_MOVE_P2P && k < v->n_cells; k++) {
+            uint32_t to = v->ranks[v->cells[k].peer];
+            bool sent = v->ranks[v->cells[k].root] == m->p->bind.rank;
+            sent = sent && !between_stages(m, &c->m[to]);
+            bytes += sent ? hsp_memory_of_cell(m->p, instr, v, k) : 0;
+        }
+    }
+    return bytes;
+}
+
+/* The most such bytes of one instruction of a micro-batch: to groups that cut sequences, and of
+ * parameters that are gathered for each use. */
+static int64_t most_beside(const struct count *c, const struct member *m)
+{
+    const struct hsp_template *t = &m->p->tpl;
+    int64_t most = 0;
+    for (uint32_t s = 0; s < t->n_segments; s++) {
+        const struct hsp_segment *g = &t->segments[s];
+        uint32_t end = g->first_piece + g->n_pieces;
+        bool once = g->kind == HSP_SEG_PRE || g->kind == HSP_SEG_POST;
+        for (uint32_t k = g->first_piece; !once && k < end; k++) {
+            for (uint32_t i = 0; i < t->pieces[k].n; i++) {
+                int64_t bytes = bytes_beside(c, m, t->pieces[k].first + i);
+                most = bytes > most ? bytes : most;
+            }
+        }
+    }
+    return most;
+}
+
+/* The messages that are kept, but for the largest of one move. */
+static int64_t kept_more(const struct count *c, const struct member *m)
+{
+    int64_t beside = most_beside(c, m), one = beside > m->largest ? beside : m->largest;
+    int64_t all = m->most + HSP_KEPT_MOVES * beside;
+    return all > one ? all - one : 0;
 }
 
 static void place_members(const struct count *c, struct hsp_program *programs)
@@ -223,16 +275,16 @@ enum hsp_status hsp_kept_messages(const struct hsp_plan *plan, struct hsp_progra
     }
     enum hsp_status rc = HSP_OK;
     place_members(&c, programs);
-    for (int pass = 0; pass < 2; pass++) {
-        c.notes = pass == 0;
+    for (int pass = 0; pass < 4; pass++) {
+        c.notes = pass % 2 == 0;
+        c.eval = pass >= 2;
         for (uint32_t r = 0; r < n && rc == HSP_OK; r++) {
             rc = put_step(&c, &c.m[r]);
         }
     }
     for (uint32_t r = 0; r < n; r++) {
         struct member *m = &c.m[r];
-        programs[r].bind.comm_bytes +=
-            rc == HSP_OK && m->most > m->largest ? m->most - m->largest : 0;
+        programs[r].bind.comm_bytes += rc == HSP_OK ? kept_more(&c, m) : 0;
         for (uint32_t k = 0; k < m->n; k++) {
             free(m->peer[k].sent);
         }

@@ -1,4 +1,4 @@
-/* Tests how many messages between stages a rank may have sent that are not taken yet. */
+/* Tests how many messages a rank may have sent that are not taken yet. */
 #include "daemon/spmd/schedule/kept_messages.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const struct example {
      HEAD "ranks: 2\nstreams: [{sequences: 12, micro_batches: 1, stages: [{layers: "
           "2, ranks: [0]}, {layers: 2, ranks: [1]}]}]",
      2,
-     {12, 12}},
+     {24, 12}}, /* a validation sends two */
     {"no stages",
      HEAD "ranks: 2\nstreams: [{sequences: 6, micro_batches: 6, stages: [{layers: 4, "
           "ranks: [0]}]}, {sequences: 6, micro_batches: 6, stages: [{layers: 4, ranks: "
@@ -53,7 +53,7 @@ static void compile(const char *text, struct hsp_arena *a, struct hsp_plan **ret
                                .dtype = HSP_F32};
     struct hsp_train_spec t = {.data = {.global_batch = BATCH,
                                         .sequence = LENGTH,
-                                        .eval_seqs = BATCH,
+                                        .eval_seqs = 2 * BATCH,
                                         .validation_every = 1,
                                         .validation_fraction = 0.1,
                                         .vocab = 16}};
@@ -86,6 +86,39 @@ static void messages_count_until_they_are_taken(void **state)
     }
 }
 
+/* Other messages of a micro-batch count for two moves, of which the binding has one already. */
+static void blocks_and_parameters_count_twice(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *plan;
+        int64_t more; /* bytes of each rank */
+    } of[] = {
+        {"keys of half a sequence",
+         HEAD "ranks: 2\nstreams: [{sequences: 12, micro_batches: 12, stages: [{layers: 4, split: "
+              "sequence, groups: [{ranks: [0]}, {ranks: [1]}]}]}]",
+         MESSAGE / 2},
+        {"half of a weight of the MLP",
+         HEAD "ranks: 2\nzero: 3\nstreams: [{sequences: 6, micro_batches: 6, stages: [{layers: 4, "
+              "ranks: [0]}]}, {sequences: 6, micro_batches: 6, stages: [{layers: 4, ranks: [1]}]}]",
+         4 * WIDTH * WIDTH * 4 / 2},
+    };
+    for (size_t i = 0; i < HSP_ARRAY_LEN(of); i++) {
+        struct hsp_arena *a = hsp_arena_new((size_t)256 << 20);
+        struct hsp_program_file f;
+        struct hsp_plan *plan;
+        compile(of[i].plan, a, &plan, &f);
+        for (uint32_t r = 0; r < 2; r++) {
+            int64_t more = f.programs[r].bind.comm_bytes - hsp_memory_comm(&f.programs[r]);
+            if (more != of[i].more) {
+                fail_msg("%s, rank %u: %lld bytes beyond one move, not %lld", of[i].name, r,
+                         (long long)more, (long long)of[i].more);
+            }
+        }
+        hsp_arena_free(a);
+    }
+}
+
 /* The planner's bound holds for each stage of each schedule. */
 static void the_planner_has_a_bound(void **state)
 {
@@ -109,6 +142,7 @@ static void the_planner_has_a_bound(void **state)
                 int64_t one = (BATCH + micro - 1) / micro * MESSAGE;
                 int64_t more = f.programs[r].bind.comm_bytes - hsp_memory_comm(&f.programs[r]);
                 uint32_t next = turns || r == 0 ? hsp_order_kept(s, r, false) : 0;
+                next = next > 0 && next < HSP_KEPT_MOVES ? HSP_KEPT_MOVES : next; /* validation */
                 uint32_t back = turns || r == 1 ? hsp_order_kept(s, r, true) : 0;
                 if (more > (next + back - 1) * one || more < 0) {
                     fail_msg("%s, %u micro-batches, rank %u: %lld bytes beyond one of %lld; to the "
@@ -125,6 +159,7 @@ HSP_TEST_FILE(kept_messages_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_count_until_they_are_taken),
+        cmocka_unit_test(blocks_and_parameters_count_twice),
         cmocka_unit_test(the_planner_has_a_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
