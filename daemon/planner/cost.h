@@ -41,6 +41,9 @@
  * communicator of its own (worker/comm/nccl). */
 #define HSP_COMMUNICATOR_BYTES ((int64_t)160 << 20)
 #define HSP_PAIR_PART          (1.0 / 8)
+/* On a GPU that has communicators, the data with which their members greet each other
+ * (worker/comm/nccl/nccl_pool.c). */
+#define HSP_GREETING_BYTES (8.0 * 1024 * 1024)
 
 #define HSP_COPIES_MAX 8 /* a transfer for each, in every step */
 

@@ -360,6 +360,8 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     double packed, kept = message_bytes(p, range, rc, member_of(g, rank), micro, &packed);
     x.comm_bytes =
         fmax(x.comm_bytes, HSP_COMM_BASE_BYTES + packed) + kept + pipe_bytes(p, rc, rank);
+    bool greets = dev_of(p, rank)->communicator_bytes > 0 && p->plan->n_ranks > 1;
+    x.comm_bytes += greets ? HSP_GREETING_BYTES : 0;
     x.base_bytes += x.comm_bytes;
     rc->home_bytes = p->in->home_bytes != NULL ? p->in->home_bytes[rank] : rc->home_bytes;
     x.base_bytes += states * (home - x.home_bytes) - less;
