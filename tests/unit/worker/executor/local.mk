@@ -34,6 +34,7 @@ executor_tests = \
   tests/unit/worker/executor/restore_test \
   tests/unit/worker/executor/step_log_test \
   tests/unit/worker/executor/replica_verdict_test \
+  tests/unit/worker/executor/segment_pool_test \
   tests/unit/worker/executor/version_slots_test \
   tests/unit/worker/executor/device_executor_test
 test_links += $(executor_tests)
@@ -43,6 +44,7 @@ $(executor_tests): tests/unit/worker/executor/executor_tests
 tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/ckpt_choice_test.c \
   tests/unit/worker/executor/ckpt_writer_test.c \
+  tests/unit/worker/executor/device_world.c tests/unit/worker/executor/device_world.h \
   tests/unit/worker/executor/disk_retry_test.c \
   tests/unit/worker/executor/due_test.c \
   tests/unit/worker/executor/due_distance_test.c \
@@ -70,6 +72,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/restore_test.c \
   tests/unit/worker/executor/step_log_test.c \
   tests/unit/worker/executor/replica_verdict_test.c \
+  tests/unit/worker/executor/segment_pool_test.c \
   tests/unit/worker/executor/version_slots_test.c \
   $(executor_world) $(NCCL_WORLD) $(TINY_PROG) $(state_test_lib)
 tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
