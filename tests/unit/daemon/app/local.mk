@@ -23,6 +23,7 @@ daemonapp_tests = \
   tests/unit/daemon/app/state_folder_test \
   tests/unit/daemon/app/status_doc_test \
   tests/unit/daemon/app/status_state_test \
+  tests/unit/daemon/app/status_steps_test \
   tests/unit/daemon/app/store_restore_test \
   tests/unit/daemon/app/store_schema_test \
   tests/unit/daemon/app/store_test \
@@ -53,7 +54,9 @@ tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/refusals_test.c \
   tests/unit/daemon/app/state_folder_test.c \
   tests/unit/daemon/app/status_doc_test.c \
+  tests/unit/daemon/app/status_lib.c tests/unit/daemon/app/status_lib.h \
   tests/unit/daemon/app/status_state_test.c \
+  tests/unit/daemon/app/status_steps_test.c \
   tests/unit/daemon/app/store_lib.c tests/unit/daemon/app/store_lib.h \
   tests/unit/daemon/app/store_restore_test.c \
   tests/unit/daemon/app/store_schema_test.c \

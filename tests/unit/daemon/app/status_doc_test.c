@@ -1,6 +1,5 @@
 /* Tests the status document: its part about jobs, nodes and facts that the core knows. */
 #include <cjson/cJSON.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,68 +10,13 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/parked.h"
 #include "proto/base/size.h"
-#include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/app_lib.h"
-
-static double number(const cJSON *o, const char *key)
-{
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    assert_true(cJSON_IsNumber(v));
-    return v->valuedouble;
-}
-
-static const char *text(const cJSON *o, const char *key)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
-}
-
-/* An hspmdd with the first @n of nodes a, b and c, of a device each. */
-static struct hsp_app *app_of(uint32_t n)
-{
-    static const struct app_node nodes[] = {
-        {"a", 1, 1 << 30}, {"b", 1, 1 << 30}, {"c", 1, 1 << 30}};
-    struct hsp_app *a = calloc(1, sizeof *a);
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, n);
-    a->address = "here";
-    return a;
-}
-
-static void app_end(struct hsp_app *a)
-{
-    app_cluster_free(a->cluster);
-    free(a);
-}
-
-/* @j is its only job, and @told the steps of it. */
-static void knows(struct hsp_app *a, struct hsp_job *j, struct hsp_app_job *told)
-{
-    a->jobs = told;
-    a->n_jobs = 1;
-    a->cluster->jobs[a->cluster->n_jobs++] = j;
-}
-
-/* The document about @of, "": about all; the caller's to delete. */
-static cJSON *status_of(struct hsp_app *a, const char *of)
-{
-    char *text = hsp_app_status(a, of);
-    assert_non_null(text);
-    cJSON *all = cJSON_Parse(text);
-    cJSON_free(text);
-    return all;
-}
-
-/* The part of the only job; @ret: the whole document, the caller's to delete. */
-static cJSON *job_doc(struct hsp_app *a, cJSON **ret)
-{
-    *ret = status_of(a, "j");
-    return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(*ret, "jobs"), 0);
-}
+#include "tests/unit/daemon/app/status_lib.h"
 
 static void transports_of_the_epoch_that_runs(void **state)
 {
     (void)state;
-    struct hsp_app *a = app_of(2);
+    struct hsp_app *a = status_app(2);
     struct hsp_epoch_peer peers[2] = {{.device = HSP_DEVICE(0, 0)}, {.device = HSP_DEVICE(1, 0)}};
     struct hsp_job j = {.id = 1,
                         .name = "j",
@@ -86,133 +30,37 @@ static void transports_of_the_epoch_that_runs(void **state)
                                 .data_tls = true,
                                 .links = {.shm = 2, .local = 3, .tls = 4, .tcp = 5}}};
     a->cluster->jobs[a->cluster->n_jobs++] = &j;
-    cJSON *all, *doc = job_doc(a, &all);
+    cJSON *all, *doc = status_job(a, &all);
     const cJSON *t = cJSON_GetObjectItemCaseSensitive(doc, "transport");
-    assert_true(number(t, "shm") == 2 && number(t, "unix") == 3);
-    assert_true(number(t, "tls") == 4 && number(t, "tcp") == 5);
+    assert_true(status_number(t, "shm") == 2 && status_number(t, "unix") == 3);
+    assert_true(status_number(t, "tls") == 4 && status_number(t, "tcp") == 5);
     cJSON_Delete(all);
     j.cur.links = (struct hsp_links){0}; /* alone, or begun before they were told of */
-    doc = job_doc(a, &all);
+    doc = status_job(a, &all);
     assert_null(cJSON_GetObjectItemCaseSensitive(doc, "transport"));
-    assert_string_equal(text(doc, "data_plane"), "tls");
+    assert_string_equal(status_text(doc, "data_plane"), "tls");
     cJSON_Delete(all);
     a->cluster->cfg.data_tls = true;
     a->insecure = true;
-    doc = job_doc(a, &all);
+    doc = status_job(a, &all);
     assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(all, "insecure_loopback")));
-    assert_string_equal(text(doc, "nccl_between_hosts"), "none");
-    assert_null(text(doc, "trusted_network"));
-    assert_string_equal(text(all, "nccl_between_hosts"), "none"); /* of the next epoch */
+    assert_string_equal(status_text(doc, "nccl_between_hosts"), "none");
+    assert_null(status_text(doc, "trusted_network"));
+    assert_string_equal(status_text(all, "nccl_between_hosts"), "none"); /* of the next epoch */
     cJSON_Delete(all);
     (void)snprintf(j.cur.trusted, sizeof j.cur.trusted, "10.0.0.0/8");
     a->cluster->cfg.trusted = "10.0.0.0/8, fd00::/8";
-    doc = job_doc(a, &all);
-    assert_string_equal(text(doc, "nccl_between_hosts"), "clear");
-    assert_string_equal(text(doc, "trusted_network"), "10.0.0.0/8");
-    assert_string_equal(text(all, "trusted_network"), "10.0.0.0/8, fd00::/8");
+    doc = status_job(a, &all);
+    assert_string_equal(status_text(doc, "nccl_between_hosts"), "clear");
+    assert_string_equal(status_text(doc, "trusted_network"), "10.0.0.0/8");
+    assert_string_equal(status_text(all, "trusted_network"), "10.0.0.0/8, fd00::/8");
     cJSON_Delete(all);
     a->cluster->cfg.data_tls = false;
-    doc = job_doc(a, &all);
-    assert_string_equal(text(all, "nccl_between_hosts"), "clear");
-    assert_null(text(all, "trusted_network"));
+    doc = status_job(a, &all);
+    assert_string_equal(status_text(all, "nccl_between_hosts"), "clear");
+    assert_null(status_text(all, "trusted_network"));
     cJSON_Delete(all);
-    app_end(a);
-}
-
-static void a_loss_that_is_no_number(void **state)
-{
-    (void)state;
-    struct hsp_app *a = app_of(1);
-    struct hsp_job j = {.id = 1,
-                        .name = "j",
-                        .state = HSP_JOB_RUNNING,
-                        .data_path = (char[]){""},
-                        .checkpoint_path = (char[]){""}};
-    struct hsp_app_job told = {.id = 1, .have_step = true, .step = {.loss = (double)NAN}};
-    knows(a, &j, &told);
-    cJSON *all, *doc = job_doc(a, &all);
-    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(doc, "loss");
-    assert_non_null(loss);
-    assert_true(cJSON_IsString(loss)); /* null would be no loss */
-    assert_string_equal(loss->valuestring, "nan");
-    cJSON_Delete(all);
-    app_end(a);
-}
-
-/* A row of the core is not written with each step: after a restart the core knows less than the
- * feed. */
-static void the_step_on_record_counts_until_the_next_vote(void **state)
-{
-    (void)state;
-    static const struct {
-        uint64_t epoch, from, stable, step;
-    } at[] = {{3, 0, 0, 47},
-              {3, 0, 48, 48},
-              {4, 0, 45, 45},  /* it went back, as state was lost */
-              {4, 47, 45, 47}, /* a switch loses no step, and none of the new epoch is told yet */
-              {0, 47, 45, 45}};
-    struct hsp_app *a = app_of(1);
-    struct hsp_job j = {.id = 1,
-                        .name = "j",
-                        .state = HSP_JOB_RUNNING,
-                        .data_path = (char[]){""},
-                        .checkpoint_path = (char[]){""}};
-    struct hsp_app_job told = {.id = 1, .have_step = true, .step = {.step = 47}, .step_epoch = 3};
-    knows(a, &j, &told);
-    for (size_t i = 0; i < HSP_ARRAY_LEN(at); i++) {
-        j.cur.epoch = at[i].epoch;
-        j.cur.step = at[i].from;
-        j.stable = at[i].stable;
-        cJSON *all, *doc = job_doc(a, &all);
-        assert_true(number(doc, "step") == (double)at[i].step);
-        cJSON_Delete(all);
-    }
-    app_end(a);
-}
-
-/* A restart reads losses by the number of a job: two jobs of one name are two. */
-static void a_loss_is_of_a_job_not_of_a_name(void **state)
-{
-    (void)state;
-    char *dir = hsp_test_tmpdir(), path[512];
-    struct hsp_err err = {0};
-    struct hsp_app *a = app_of(1);
-    struct hsp_job_rec *rec = app_job("", 0, NULL);
-    struct hsp_job older = {.id = 1,
-                            .name = "tiny",
-                            .state = HSP_JOB_CANCELLED,
-                            .stable = 4,
-                            .cuts = {1, {{0, 7, 2}}}},
-                   newer = {.id = 2, .name = "tiny", .state = HSP_JOB_DONE, .stable = 4};
-    struct hsp_app_job told[] = {{.id = 1, .rec = rec}, {.id = 2, .rec = rec}};
-    const struct hsp_store_metric m[] = {
-        {1, 2, 7, "{\"loss\":3.5,\"seconds\":0.1}"},
-        {1, 3, 6, "{\"loss\":\"nan\",\"seconds\":0.1}"}, /* given up */
-        {2, 2, 1, "{\"loss\":2.5,\"seconds\":0.1}"},
-        {2, 3, 1, "{\"loss\":\"nan\",\"grad_norm\":1,\"seconds\":0.1}"}};
-    const struct hsp_store_event e[] = {
-        {1, 2, "{\"type\":\"switch.end\",\"epoch\":5,\"data\":{}}"},
-        {2, 1, "{\"type\":\"switch.end\",\"epoch\":6,\"data\":{}}"}};
-    (void)snprintf(path, sizeof path, "%s/state.db", dir);
-    assert_ok(hsp_store_open(path, &a->store, &err), &err);
-    assert_ok(hsp_store_feed_add(a->store, e, 2, m, 4, &err), &err);
-    a->jobs = told;
-    a->n_jobs = 2;
-    a->cluster->jobs[a->cluster->n_jobs++] = &older;
-    a->cluster->jobs[a->cluster->n_jobs++] = &newer;
-    hsp_app_jobs_recall(a);
-    for (int i = 0; i < 2; i++) {
-        assert_true(told[i].have_step && told[i].step.step == 2 + (uint64_t)i);
-        assert_true(told[i].n_epochs == 1 && told[i].epochs[0].epoch == 6 - (uint64_t)i);
-        free(told[i].epochs);
-    }
-    assert_true(told[0].step_epoch == 7 && told[1].step_epoch == 1);
-    assert_true(told[1].diverged && told[1].diverged_from == 3 && !told[0].diverged);
-    assert_null(hsp_store_close(a->store));
-    (void)hsp_job_rec_unref(rec);
-    app_end(a);
-    hsp_test_rmdir(dir);
-    free(dir);
+    status_app_end(a);
 }
 
 /* Reasons: of agents that are no members, of an hspmdd that is behind, of a drain that waits. */
@@ -220,7 +68,7 @@ static void nodes_that_are_no_members(void **state)
 {
     (void)state;
     static const char *const states[] = {"foreign", "ahead", "unproven", "waiting"};
-    struct hsp_app *a = app_of(1);
+    struct hsp_app *a = status_app(1);
     struct hsp_job j = {.id = 1,
                         .name = "j",
                         .state = HSP_JOB_BEHIND,
@@ -252,11 +100,11 @@ static void nodes_that_are_no_members(void **state)
     (void)snprintf(a->cluster->behind_why, sizeof a->cluster->behind_why, "why");
     cJSON *all = status_of(a, "");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "nodes");
-    assert_string_equal(text(cJSON_GetArrayItem(list, 0), "waits"),
+    assert_string_equal(status_text(cJSON_GetArrayItem(list, 0), "waits"),
                         "waits: job j is behind and stays here");
-    assert_string_equal(text(cJSON_GetArrayItem(list, 0), "state"), "draining");
+    assert_string_equal(status_text(cJSON_GetArrayItem(list, 0), "state"), "draining");
     for (int i = 0; i < 4; i++) {
-        assert_string_equal(text(cJSON_GetArrayItem(list, 1 + i), "state"), states[i]);
+        assert_string_equal(status_text(cJSON_GetArrayItem(list, 1 + i), "state"), states[i]);
     }
     const cJSON *of = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 1), "keeps");
     for (int i = 0; i < 3; i++) { /* only k is known here: j is behind, and may be adopted */
@@ -277,7 +125,7 @@ static void nodes_that_are_no_members(void **state)
     assert_false(hsp_cluster_parked_keeps(a->cluster, "p0", &err));
     a->cluster->parked = NULL;
     a->cluster->n_parked = 0;
-    app_end(a);
+    status_app_end(a);
 }
 
 /* A drain that has ended is told from one that has not, and a node that has gone is gone. */
@@ -285,7 +133,7 @@ static void a_drain_that_has_ended(void **state)
 {
     (void)state;
     static const char *const words[] = {"drained", "dead"};
-    struct hsp_app *a = app_of(2);
+    struct hsp_app *a = status_app(2);
     for (uint32_t i = 0; i < 2; i++) {
         a->cluster->nodes[i].draining = true;
         a->cluster->nodes[i].state = i == 0 ? HSP_NODE_LIVE : HSP_NODE_DEAD;
@@ -294,12 +142,12 @@ static void a_drain_that_has_ended(void **state)
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "nodes");
     for (int i = 0; i < 2; i++) {
         const cJSON *n = cJSON_GetArrayItem(list, i);
-        assert_string_equal(text(n, "state"), words[i]);
-        assert_null(text(n, "waits"));
+        assert_string_equal(status_text(n, "state"), words[i]);
+        assert_null(status_text(n, "waits"));
         assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(n, "draining")));
     }
     cJSON_Delete(all);
-    app_end(a);
+    status_app_end(a);
 }
 
 /* /metrics counts faults that need somebody, as status shows them; jobs of one name have their own
@@ -321,7 +169,7 @@ static void what_needs_somebody_is_counted(void **state)
         "hspmd_job_step{job=\"tiny\",job_id=\"2\"} 22\n",
         "hspmd_job_step_seconds_count{job=\"tiny\",job_id=\"2\"} 0\n",
         "hspmd_gpu_info{node=\"a\",index=\"0\",model=\"\",job=\"tiny\",job_id=\"2\"} 1\n"};
-    struct hsp_app *a = app_of(1);
+    struct hsp_app *a = status_app(1);
     struct hsp_job_rec *rec = app_job("", 0, NULL);
     struct hsp_job jobs[] = {
         {.id = 1, .name = "tiny", .state = HSP_JOB_BEHIND, .stable = 11},
@@ -353,14 +201,14 @@ static void what_needs_somebody_is_counted(void **state)
     (void)hsp_job_rec_unref(rec);
     a->cluster->parked = NULL;
     a->cluster->n_parked = 0;
-    app_end(a);
+    status_app_end(a);
 }
 
 /* Reports of drivers about GPUs, and the states that agents derive from them. */
 static void gpus_of_a_node(void **state)
 {
     (void)state;
-    struct hsp_app *a = app_of(1);
+    struct hsp_app *a = status_app(1);
     struct hsp_device_note note = {
         .model = "NVIDIA H200", .uuid = "GPU-1", .cpus = "0-7", .sm = 90, .why = "XID 74"};
     struct hsp_m_path path = {0, 1, HSP_PATH_NVLINK, 4, 8e10, 0};
@@ -376,27 +224,27 @@ static void gpus_of_a_node(void **state)
     const cJSON *o = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "nodes"), 0);
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "devices");
     const cJSON *d = cJSON_GetArrayItem(list, 0);
-    assert_string_equal(text(d, "health"), "fine");
-    assert_string_equal(text(d, "reason"), "");
-    assert_null(text(d, "model"));
+    assert_string_equal(status_text(d, "health"), "fine");
+    assert_string_equal(status_text(d, "reason"), "");
+    assert_null(status_text(d, "model"));
     d = cJSON_GetArrayItem(list, 1);
-    assert_string_equal(text(d, "health"), "cordoned");
-    assert_string_equal(text(d, "reason"), "XID 74");
-    assert_string_equal(text(d, "model"), "NVIDIA H200");
-    assert_string_equal(text(d, "compute_capability"), "9.0");
-    assert_string_equal(text(d, "near_processors"), "0-7");
+    assert_string_equal(status_text(d, "health"), "cordoned");
+    assert_string_equal(status_text(d, "reason"), "XID 74");
+    assert_string_equal(status_text(d, "model"), "NVIDIA H200");
+    assert_string_equal(status_text(d, "compute_capability"), "9.0");
+    assert_string_equal(status_text(d, "near_processors"), "0-7");
     const cJSON *products = cJSON_GetObjectItemCaseSensitive(d, "products");
     const cJSON *bf16 = cJSON_GetObjectItemCaseSensitive(products, "bf16");
-    assert_true(number(bf16, "even") == 8e14 && number(bf16, "few") == 1e14);
+    assert_true(status_number(bf16, "even") == 8e14 && status_number(bf16, "few") == 1e14);
     assert_int_equal(cJSON_GetArraySize(bf16), 2); /* of the others nothing is known */
     assert_null(cJSON_GetObjectItemCaseSensitive(products, "tf32"));
     d = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(o, "paths"), 0);
-    assert_string_equal(text(d, "kind"), "nvlink");
-    assert_true(number(d, "links") == 4 && number(d, "bytes_per_second") == 8e10);
+    assert_string_equal(status_text(d, "kind"), "nvlink");
+    assert_true(status_number(d, "links") == 4 && status_number(d, "bytes_per_second") == 8e10);
     cJSON_Delete(all);
     n->dev[1].note = NULL;
     n->paths = NULL;
-    app_end(a);
+    status_app_end(a);
 }
 
 /* REASON of a node whose agent, or another one, is refused. */
@@ -404,7 +252,7 @@ static char *reason_of_node(struct hsp_app *a, char *ret, size_t size)
 {
     cJSON *all = status_of(a, "");
     const cJSON *n = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "nodes"), 0);
-    (void)snprintf(ret, size, "%s", text(n, "reason"));
+    (void)snprintf(ret, size, "%s", status_text(n, "reason"));
     cJSON_Delete(all);
     return ret;
 }
@@ -412,7 +260,7 @@ static char *reason_of_node(struct hsp_app *a, char *ret, size_t size)
 static void agents_that_are_refused(void **state)
 {
     (void)state;
-    struct hsp_app *a = app_of(1);
+    struct hsp_app *a = status_app(1);
     const struct hsp_net_peer peer = {.name = "10.0.0.7:44", .role = HSP_ROLE_WORKER, .source = 7};
     const struct hsp_refusal *x;
     char reason[400];
@@ -426,8 +274,8 @@ static void agents_that_are_refused(void **state)
                            "silent; an agent at 10.0.0.7 is refused: its worker key"));
     cJSON *all = status_of(a, "");
     const cJSON *r = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "refused"), 0);
-    assert_string_equal(text(r, "address"), "10.0.0.7");
-    assert_string_equal(text(r, "key"), "worker");
+    assert_string_equal(status_text(r, "address"), "10.0.0.7");
+    assert_string_equal(status_text(r, "key"), "worker");
     cJSON_Delete(all);
     n->conn = 5; /* back; another host has its name */
     n->reason[0] = '\0';
@@ -437,7 +285,7 @@ static void agents_that_are_refused(void **state)
     assert_string_equal(
         reason_of_node(a, reason, sizeof reason),
         "another agent under this name is refused, from 10.0.0.9:1: set `node` of one of them");
-    app_end(a);
+    status_app_end(a);
 }
 
 /* @value as the row @key. */
@@ -451,7 +299,7 @@ static void rows_that_cannot_be_read(void **state)
 {
     (void)state;
     struct hsp_err err = {0};
-    struct hsp_app *a = app_of(1);
+    struct hsp_app *a = status_app(1);
     struct hsp_job_rec *rec = app_job("", 0, NULL);
     struct hsp_job j = {.id = 1,
                         .name = "j",
@@ -477,10 +325,10 @@ static void rows_that_cannot_be_read(void **state)
     assert_non_null(strstr(hsp_app_job_fault(a, 3), "row app/plan/3/7"));
     assert_null(hsp_app_job_fault(a, 9));
     assert_string_equal(hsp_app_job_name(a, 1), "j"); /* as the core says */
-    cJSON *all, *doc = job_doc(a, &all);
-    assert_string_equal(text(doc, "state"), "done");
-    assert_string_equal(text(doc, "problem"), hsp_app_job_fault(a, 1));
-    assert_string_equal(text(doc, "final_model"), "/c/j/final");
+    cJSON *all, *doc = status_job(a, &all);
+    assert_string_equal(status_text(doc, "state"), "done");
+    assert_string_equal(status_text(doc, "problem"), hsp_app_job_fault(a, 1));
+    assert_string_equal(status_text(doc, "final_model"), "/c/j/final");
     cJSON_Delete(all);
     hsp_app_job_remove(a, 1);
     assert_null(hsp_app_job_fault(a, 1));
@@ -488,7 +336,7 @@ static void rows_that_cannot_be_read(void **state)
     hsp_buf_fini(&good);
     hsp_buf_fini(&bad);
     (void)hsp_job_rec_unref(rec);
-    app_end(a);
+    status_app_end(a);
 }
 
 static void nodes_that_do_not_reach_each_other(void **state)
@@ -501,7 +349,7 @@ static void nodes_that_do_not_reach_each_other(void **state)
                                         .since_ms = 3000,
                                         .next_ms = 9500,
                                         .why = "c refuses calls of b"}};
-    struct hsp_app *a = app_of(3);
+    struct hsp_app *a = status_app(3);
     a->cluster->now_ms = 7000;
     a->cluster->pairs = pairs;
     a->cluster->n_pairs = 2;
@@ -513,15 +361,16 @@ static void nodes_that_do_not_reach_each_other(void **state)
         if (of > 0) {
             const cJSON *names = cJSON_GetObjectItemCaseSensitive(x, "nodes");
             assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(names, 1)), "c");
-            assert_true(number(x, "seconds") == 4 && number(x, "next_seconds") == 2.5);
+            assert_true(status_number(x, "seconds") == 4 &&
+                        status_number(x, "next_seconds") == 2.5);
             assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(x, "slow")));
-            assert_string_equal(text(x, "reason"), "c refuses calls of b");
+            assert_string_equal(status_text(x, "reason"), "c refuses calls of b");
         }
         cJSON_Delete(all);
     }
     a->cluster->pairs = NULL;
     a->cluster->n_pairs = 0;
-    app_end(a);
+    status_app_end(a);
 }
 
 static void where_the_ranks_of_a_stalled_job_stand(void **state)
@@ -536,7 +385,7 @@ static void where_the_ranks_of_a_stalled_job_stand(void **state)
                                   .thread = {{HSP_DOING_RECEIVE, HSP_DEVICE(1, 0), 2900}}}};
     char nowhere[] = "";
     struct hsp_job *j = calloc(1, sizeof *j);
-    struct hsp_app *a = app_of(2);
+    struct hsp_app *a = status_app(2);
     assert_non_null(j);
     a->cluster->now_ms = 7000;
     j->id = 1;
@@ -557,15 +406,15 @@ static void where_the_ranks_of_a_stalled_job_stand(void **state)
             const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(x, "ranks");
             const cJSON *r = cJSON_GetArrayItem(ranks, 0);
             const cJSON *t = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(r, "threads"), 0);
-            assert_true(number(x, "seconds") == 3 && number(r, "instruction") == 118);
-            assert_string_equal(text(t, "does"), "receives from");
-            assert_string_equal(text(t, "peer"), "b/0");
+            assert_true(status_number(x, "seconds") == 3 && status_number(r, "instruction") == 118);
+            assert_string_equal(status_text(t, "does"), "receives from");
+            assert_string_equal(status_text(t, "peer"), "b/0");
             assert_null(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(ranks, 1), "step"));
         }
         cJSON_Delete(all);
     }
     a->cluster->n_jobs = 0;
-    app_end(a);
+    status_app_end(a);
     free(j);
 }
 
@@ -589,7 +438,7 @@ static void what_is_over_is_not_left_out(void **state)
         .why = (char[]){"no memory for it"}};
     j.facts[1] = j.facts[0];
     j.facts[1].until_ms = 7001;
-    struct hsp_app *a = app_of(2);
+    struct hsp_app *a = status_app(2);
     a->store_stalled = true; /* so that the clock stands */
     a->stalled_at = 7000;
     a->cluster->now_ms = 2000;
@@ -599,9 +448,9 @@ static void what_is_over_is_not_left_out(void **state)
     cJSON *all = status_of(a, "");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "facts");
     assert_int_equal(cJSON_GetArraySize(list), 2); /* the pair is broken until it is measured */
-    assert_string_equal(text(cJSON_GetArrayItem(list, 0), "kind"), "broken-link");
+    assert_string_equal(status_text(cJSON_GetArrayItem(list, 0), "kind"), "broken-link");
     for (int i = 0; i < 2; i++) {
-        assert_true(number(cJSON_GetArrayItem(list, i), "left_seconds") == 1e-3);
+        assert_true(status_number(cJSON_GetArrayItem(list, i), "left_seconds") == 1e-3);
     }
     cJSON_Delete(all);
     for (int i = 0; i < 2; i++) { /* it has ended: nothing of it is tried again */
@@ -609,19 +458,19 @@ static void what_is_over_is_not_left_out(void **state)
         all = status_of(a, "");
         list = cJSON_GetObjectItemCaseSensitive(all, "facts");
         assert_int_equal(cJSON_GetArraySize(list), 1);
-        assert_string_equal(text(cJSON_GetArrayItem(list, 0), "kind"), "broken-link");
+        assert_string_equal(status_text(cJSON_GetArrayItem(list, 0), "kind"), "broken-link");
         cJSON_Delete(all);
     }
     a->cluster->pairs = NULL;
     a->cluster->n_pairs = 0;
-    app_end(a);
+    status_app_end(a);
 }
 
 /* One that has gone says since when; one that is here, or never joined, does not. */
 static void since_when_a_node_has_gone(void **state)
 {
     (void)state;
-    struct hsp_app *a = app_of(3);
+    struct hsp_app *a = status_app(3);
     int64_t now = hsp_app_unix_ms() / 1000;
     for (uint32_t i = 1; i < 3; i++) {
         a->cluster->nodes[i].state = i == 1 ? HSP_NODE_DEAD : HSP_NODE_LEFT;
@@ -630,100 +479,33 @@ static void since_when_a_node_has_gone(void **state)
     cJSON *all = status_of(a, "");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "nodes");
     const cJSON *n = cJSON_GetArrayItem(list, 1);
-    assert_string_equal(text(n, "state"), "dead");
-    assert_true(number(n, "gone_seconds") >= 100 && number(n, "gone_seconds") < 1000);
-    assert_true(strcmp(text(n, "gone_since"), text(all, "ts")) < 0);
+    assert_string_equal(status_text(n, "state"), "dead");
+    assert_true(status_number(n, "gone_seconds") >= 100 && status_number(n, "gone_seconds") < 1000);
+    assert_true(strcmp(status_text(n, "gone_since"), status_text(all, "ts")) < 0);
     for (int i = 0; i < 3; i += 2) {
         assert_null(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, i), "gone_since"));
     }
     cJSON_Delete(all);
-    app_end(a);
-}
-
-/* From which step on losses are not finite: of steps as they come, and said again. */
-static bool told_loss(struct hsp_app_job *j, const struct hsp_job *core, uint64_t epoch,
-                      uint64_t step, double loss)
-{
-    return hsp_app_job_told(j, core, epoch, &(struct hsp_m_step){.step = step, .loss = loss});
-}
-
-static void a_job_that_diverges(void **state)
-{
-    (void)state;
-    static const double bad[] = {(double)NAN, (double)INFINITY};
-    static const struct hsp_job core = {.id = 1};
-    struct hsp_app_job j = {.id = 1};
-    uint64_t from;
-    for (uint64_t step = 3; step < 9; step++) {
-        assert_true(told_loss(&j, &core, 1, step, step < 5 ? 1 : bad[step % 2]));
-    }
-    assert_true(hsp_app_job_diverges(&j, &core, &from) && from == 5);
-    assert_true(told_loss(&j, &core, 2, 3, 1)); /* again, as state was lost */
-    assert_true(hsp_app_job_diverges(&j, &core, &from) && from == 5);
-    const struct hsp_m_step steep = {.step = 4, .grad_norm = (double)INFINITY};
-    assert_true(hsp_app_job_told(&j, &core, 2, &steep));
-    assert_true(hsp_app_job_diverges(&j, &core, &from) && from == 4);
-    assert_false(told_loss(&j, &core, 1, 8, (double)NAN)); /* said again after a reconnect */
-    assert_false(told_loss(&j, &core, 2, 4, 1));           /* the step said again */
-    assert_false(hsp_app_job_diverges(&j, &core, &from));
-}
-
-/* An administrator goes back to 40, while the newest step is 60 and its loss no number. Status does
- * not show step 60, also when it is told again. The first step that epoch 3 tells is shown at once,
- * long before 60. */
-static void what_was_given_up_is_not_shown(void **state)
-{
-    (void)state;
-    struct hsp_app *a = app_of(1);
-    struct hsp_job j = {
-        .id = 1, .name = "j", .data_path = (char[]){""}, .checkpoint_path = (char[]){""}};
-    struct hsp_app_job told = {.id = 1};
-    cJSON *all, *doc;
-    uint64_t from;
-    knows(a, &j, &told);
-    assert_true(told_loss(&told, &j, 1, 40, 2));
-    for (uint64_t step = 53; step <= 60; step++) {
-        assert_true(told_loss(&told, &j, 1, step, (double)NAN));
-    }
-    doc = job_doc(a, &all);
-    assert_string_equal(text(doc, "loss"), "nan");
-    assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "diverged")));
-    cJSON_Delete(all);
-    j.cuts = (struct hsp_ckpt_cuts){1, {{0, 3, 40}}};
-    for (int again = 0; again < 2; again++) {
-        doc = job_doc(a, &all);
-        assert_null(cJSON_GetObjectItemCaseSensitive(doc, "loss"));
-        assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(doc, "diverged")));
-        cJSON_Delete(all);
-        assert_false(told_loss(&told, &j, 1, 60, (double)NAN));
-    }
-    assert_true(told_loss(&told, &j, 3, 41, 1.5));
-    doc = job_doc(a, &all);
-    assert_true(number(doc, "loss") == 1.5);
-    assert_null(cJSON_GetObjectItemCaseSensitive(doc, "step_seconds")); /* of an epoch's first */
-    assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(doc, "diverged")));
-    cJSON_Delete(all);
-    assert_true(told_loss(&told, &j, 3, 55, (double)NAN));
-    assert_true(hsp_app_job_diverges(&told, &j, &from) && from == 55);
-    app_end(a);
+    status_app_end(a);
 }
 
 /* The fact about memory, and the one about a device, of all of them. */
 static void assert_told_in_full(const cJSON *list)
 {
     const cJSON *x = cJSON_GetArrayItem(list, 2);
-    assert_string_equal(text(x, "job"), "j");
-    assert_string_equal(text(x, "node"), "b");
-    assert_string_equal(text(x, "reason"), "no memory for it");
-    assert_true(number(x, "device") == 0);
-    assert_true(number(x, "seconds") == 3 && number(x, "left_seconds") == 597);
-    const char *since = text(x, "since"), *until = text(x, "until"); /* ten minutes later */
+    assert_string_equal(status_text(x, "job"), "j");
+    assert_string_equal(status_text(x, "node"), "b");
+    assert_string_equal(status_text(x, "reason"), "no memory for it");
+    assert_true(status_number(x, "device") == 0);
+    assert_true(status_number(x, "seconds") == 3 && status_number(x, "left_seconds") == 597);
+    const char *since = status_text(x, "since"),
+               *until = status_text(x, "until"); /* ten minutes later */
     assert_true(strcmp(since, until) < 0);
     assert_string_equal(strrchr(since, ':'), strrchr(until, ':'));
     x = cJSON_GetArrayItem(list, 0);
-    assert_true(number(x, "seconds") == 2);
-    assert_null(text(x, "until"));
-    assert_non_null(text(x, "ends"));
+    assert_true(status_number(x, "seconds") == 2);
+    assert_null(status_text(x, "until"));
+    assert_non_null(status_text(x, "ends"));
 }
 
 /* Each fact has its kind, reason, begin and end: of one job, of one node, of all. */
@@ -748,7 +530,7 @@ static void what_plans_do_without(void **state)
         .since_ms = 4000,
         .until_ms = 604000,
         .why = (char[]){"no memory for it"}};
-    struct hsp_app *a = app_of(2);
+    struct hsp_app *a = status_app(2);
     a->store_stalled = true; /* so that the clock stands */
     a->stalled_at = 7000;
     a->cluster->now_ms = 6000; /* of the last event */
@@ -771,7 +553,7 @@ static void what_plans_do_without(void **state)
         cJSON_ArrayForEach(x, list)
         {
             size_t n = strlen(got);
-            (void)snprintf(got + n, sizeof got - n, "%s ", text(x, "kind"));
+            (void)snprintf(got + n, sizeof got - n, "%s ", status_text(x, "kind"));
         }
         assert_string_equal(got, kinds[i]);
         if (i == 0) {
@@ -782,28 +564,24 @@ static void what_plans_do_without(void **state)
     a->cluster->pairs = NULL;
     a->cluster->n_pairs = 0;
     d->note = NULL;
-    app_end(a);
+    status_app_end(a);
 }
 
 HSP_TEST_FILE(status_doc_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_step_on_record_counts_until_the_next_vote),
         cmocka_unit_test(agents_that_are_refused),
-        cmocka_unit_test(a_loss_is_of_a_job_not_of_a_name),
         cmocka_unit_test(nodes_that_do_not_reach_each_other),
         cmocka_unit_test(where_the_ranks_of_a_stalled_job_stand),
         cmocka_unit_test(what_plans_do_without),
         cmocka_unit_test(what_is_over_is_not_left_out),
         cmocka_unit_test(since_when_a_node_has_gone),
-        cmocka_unit_test(a_job_that_diverges),
-        cmocka_unit_test(what_was_given_up_is_not_shown),
         cmocka_unit_test(transports_of_the_epoch_that_runs),
         cmocka_unit_test(nodes_that_are_no_members),
         cmocka_unit_test(a_drain_that_has_ended),
         cmocka_unit_test(what_needs_somebody_is_counted),
         cmocka_unit_test(gpus_of_a_node),
         cmocka_unit_test(rows_that_cannot_be_read),
-        cmocka_unit_test(a_loss_that_is_no_number)};
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
