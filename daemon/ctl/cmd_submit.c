@@ -3,6 +3,7 @@
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "daemon/ctl/cmd_job.h"
@@ -208,6 +209,30 @@ static void look_for_file(struct hsp_ctl *ctl, const char *key, const char *path
     globfree(&g);
 }
 
+static void look_for_files(struct hsp_ctl *ctl, const struct hsp_job_spec *job)
+{
+    look_for_file(ctl, "data.path", job->data_path);
+    look_for_file(ctl, "init_from", job->init_from);
+}
+
+/* True when a device of @plan, NODE/INDEX, is of a node with the name of this machine, which is
+ * the default name of a node. */
+static bool is_node(const cJSON *plan)
+{
+    char host[256] = "";
+    const cJSON *r;
+    bool is = false;
+    if (gethostname(host, sizeof(host) - 1) != 0) {
+        return false;
+    }
+    cJSON_ArrayForEach(r, cJSON_GetObjectItemCaseSensitive(plan, "ranks"))
+    {
+        const char *device = hsp_doc_text(r, "device");
+        is = is || (strncasecmp(device, host, strlen(host)) == 0 && device[strlen(host)] == '/');
+    }
+    return is;
+}
+
 int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code)
 {
     struct hsp_err err = {0};
@@ -224,8 +249,7 @@ int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code)
              : view_plan(ctl, doc)            ? HSP_EXIT_OK
                                               : HSP_EXIT_FAILED;
     if (rc == HSP_EXIT_OK) {
-        look_for_file(ctl, "data.path", job->data_path);
-        look_for_file(ctl, "init_from", job->init_from);
+        look_for_files(ctl, job);
     }
     if (rc == HSP_EXIT_OK && exit_code) {
         rc = compare(ctl, doc);
@@ -384,6 +408,9 @@ int hsp_cmd_submit(struct hsp_ctl *ctl)
     }
     if (rc == HSP_EXIT_OK) {
         warn(ctl, job);
+        if (is_node(cJSON_GetObjectItemCaseSensitive(doc, "plan"))) {
+            look_for_files(ctl, job);
+        }
     }
     if (rc == HSP_EXIT_OK && ctl->opt[O_WAIT] != NULL) {
         (void)fflush(ctl->out); /* shown while we wait; an error shows when it is closed */

@@ -2,6 +2,7 @@
 """Varies the text of a job: one that is nowhere, one that comes later, one that differs on one
 node; initial weights that are nowhere, a model that is too large."""
 import os
+import socket
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
@@ -39,6 +40,23 @@ def blocked(c, job, *texts):
         raise Failed("no event says %s" % texts[0])
 
 
+NOWHERE = ("hspmdctl: data.path /nonexistent/text is not there on this machine; nodes were not asked: one that "
+           "cannot read it will take no part in the job\n")
+
+
+def of_this_machine(claim, nowhere):
+    """submit names files that are not there only where a node of the plan has the name of this
+    machine."""
+    with Cluster(claim, "here") as c:
+        c.start_worker("elsewhere", [{"speed": 0.5}])
+        told = c.submit(nowhere).stderr
+        c.ctl("cancel", "nowhere")
+        c.start_worker(socket.gethostname().lower(), [{"speed": 0.5}])
+        told_here = c.submit(nowhere).stderr
+    if NOWHERE in told or NOWHERE not in told_here:
+        raise Failed("submit: %r, with a node on this machine: %r" % (told, told_here))
+
+
 def body(claim):
     text = "".join("%d bottles of beer on the wall\n" % i for i in range(9000))
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
@@ -55,12 +73,11 @@ def body(claim):
     weights = write_job(claim, dict(job, init_from="/nonexistent/w.safetensors"), "weights", "/proc/self/cwd/text.txt")
     wide = dict(job["model"], layers=48, hidden=4096)
     large = write_job(claim, dict(job, model=wide, resources={"max": 8}), "large", "/proc/self/cwd/text.txt")
+    of_this_machine(claim, nowhere)
     with Places(claim) as c:
         c.worker_config = {"replica_holders": 0}
         c.start_workers([0.5, 0.5])
-        for path, said in ((nowhere, "hspmdctl: data.path /nonexistent/text is not there on this machine; nodes were not "
-                            "asked: one that cannot read it will take no part in the job\n"),
-                           (write_job(claim, job, "here", os.path.join(ROOT, "README.m?")), "")):
+        for path, said in ((nowhere, NOWHERE), (write_job(claim, job, "here", os.path.join(ROOT, "README.m?")), "")):
             if c.ctl("submit", "-n", path).stderr != said:
                 raise Failed("dry run: %r" % c.ctl("submit", "-n", path).stderr)
         c.submit(nowhere)
