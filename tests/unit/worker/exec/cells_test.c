@@ -36,7 +36,8 @@ static bool in_box(const struct hsp_box *b, const int64_t *at)
     return true;
 }
 
-/* Against the definition, element by element, over random boxes of every rank. */
+/* Compares copies and reductions of cells with the definition, element by element, for random boxes
+ * of every rank. */
 static void copies_and_adds_follow_the_definition(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@ struct devcomm {
     bool batching;
     struct hsp_devcomm_tally tally;
     struct {
-        struct hsp_comm_req *req; /* NULL: free */
+        struct hsp_comm_req *req; /* NULL: the element is free */
         struct hsp_comm_req inner;
         void *image, *to;
         size_t bytes;
@@ -35,7 +35,8 @@ static void *image(size_t bytes)
     return p;
 }
 
-/* Device and host, all that was given before included. */
+/* Copies between device and host, and waits until the device has done this copy and all work given
+ * before. */
 static enum hsp_status copy(struct devcomm *d, void *dst, const void *src, size_t bytes,
                             struct hsp_err *err)
 {

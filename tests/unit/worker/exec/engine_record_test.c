@@ -1,4 +1,4 @@
-/* Recordings of the steps of an engine (worker/exec/record.h). */
+/* Tests recordings of the steps of an engine (worker/exec/record.h). */
 #include "tests/unit/worker/exec/engine_world.h"
 
 static struct hsp_recording *record(uint32_t n_ranks, uint32_t steps, uint32_t n, uint32_t cap)
@@ -29,8 +29,8 @@ static void check_order(const struct hsp_recording *r)
     }
 }
 
-/* Every instruction of every step once, in the order of the schedule; an instruction begins behind
- * all for which it waits. */
+/* A recording has every instruction of every step once, in the order of the schedule. An
+ * instruction begins after all instructions for which it waits. */
 static void a_recording_has_every_instruction(void **state)
 {
     (void)state;
@@ -38,7 +38,8 @@ static void a_recording_has_every_instruction(void **state)
     struct tiny_spec s = ew_spec;
     s.n_ranks = 2;
     const struct hsp_program *p = tiny_programs(&s, arena);
-    struct hsp_recording *r = record(2, 18, 14, 8192); /* more spans than can be open */
+    /* more spans than may wait for their times */
+    struct hsp_recording *r = record(2, 18, 14, 8192);
     assert_true(r->first_step == 1 && r->n_steps == 14 && r->done == 14);
     check_order(r);
     int64_t voted = 0;
@@ -63,8 +64,8 @@ static void a_recording_has_every_instruction(void **state)
         }
         assert_int_equal(k, of->n);
     }
-    for (uint32_t k = 0, c = 0; k < r->queue[HSP_QUEUE_COMM].n;
-         k++) { /* updates behind their vote */
+    /* an update begins after its vote */
+    for (uint32_t k = 0, c = 0; k < r->queue[HSP_QUEUE_COMM].n; k++) {
         const struct hsp_span *v = &r->queue[HSP_QUEUE_COMM].span[k];
         if (p->tpl.instrs[v->first].kind != HSP_I_VOTE) {
             continue;
@@ -96,7 +97,7 @@ static void a_long_recording_is_of_entries(void **state)
     hsp_recording_free(r);
 }
 
-/* The job ends before all steps are done. */
+/* The job ends before all steps of the recording are done. */
 static void a_recording_can_be_taken_early(void **state)
 {
     (void)state;
@@ -116,7 +117,7 @@ HSP_TEST_FILE(engine_record_test)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* The same on a device that is no CPU. */
+/* Runs these tests on mock devices instead of CPUs. */
 HSP_TEST_FILE(device_record_test)
 {
     ew_on_device = true;

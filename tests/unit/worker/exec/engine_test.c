@@ -15,7 +15,8 @@ static void one_rank_learns(void **state)
     struct ew_world *w = ew_run(&ew_spec, 20);
     const struct hsp_step_result *r = w->d[0].result;
     assert_near(r[0].vote.tokens, 12.0 * 16.0, 0.0);
-    assert_near(r[0].vote.loss, log(24.0), 0.1); /* nothing known yet */
+    /* an untrained model of 24 words has the loss log(24) */
+    assert_near(r[0].vote.loss, log(24.0), 0.1);
     assert_true(r[19].vote.loss < r[0].vote.loss - 0.05);
     assert_true(r[0].vote.eval_tokens > 0.0 && r[1].vote.eval_tokens <= 0.0);
     assert_true(r[19].vote.eval_tokens > 0.0); /* the last step validates */
@@ -23,7 +24,8 @@ static void one_rank_learns(void **state)
     assert_int_equal(w->d[0].sealed, 20);
     assert_int_equal(w->d[0].stable, 19);
     assert_true(r[5].seconds > 0.0 && r[5].compute_s > 0.0);
-    assert_true(ew_on_device || r[5].compute_s <= r[5].seconds); /* a device's: from vote to vote */
+    /* on a device compute_s covers the time from vote to vote */
+    assert_true(ew_on_device || r[5].compute_s <= r[5].seconds);
     ew_free(w);
 }
 
@@ -56,7 +58,7 @@ static void two_ranks_all_reduce(void **state)
     s.n_ranks = 2;
     s.n_micro = 2;
     s.seqs[0] = 7;
-    s.seqs[1] = 5; /* micro-batches of 4, 3 and 3, 2 */
+    s.seqs[1] = 5; /* micro-batches of 4 and 3 on rank 0, 3 and 2 on rank 1 */
     ranks_agree_with_one(&s);
 }
 
@@ -64,7 +66,7 @@ static void three_ranks_scatter_and_gather(void **state)
 {
     (void)state;
     struct tiny_spec s = ew_spec;
-    s.n_ranks = 3; /* columns of 8 cut into 2, 3, 3: strided and uneven */
+    s.n_ranks = 3; /* 8 columns are cut into 2, 3 and 3, so cells are strided and uneven */
     s.n_micro = 4;
     s.scatter = true;
     ranks_agree_with_one(&s);
@@ -83,7 +85,8 @@ static void single_precision_is_near(void **state)
     ew_free(b);
 }
 
-/* Steps are functions of the version they start from: going back repeats them bit by bit. */
+/* A step is a function of the version that it starts from: a step that is run again from the same
+ * version gives the same bits. */
 static void a_step_can_be_repeated(void **state)
 {
     (void)state;
@@ -95,7 +98,8 @@ static void a_step_can_be_repeated(void **state)
     ew_copy_state(d, true);
     d->sealed = 5;
     assert_ok(hsp_engine_step(d->engine, 5, &again, &d->err), &d->err);
-    /* Up to the padding behind noop: seven doubles and the step, bit for bit. */
+    /* Compares all fields before `noop`, seven doubles and the step, bit for bit; after `noop`
+     * there is padding. */
     const struct hsp_vote *first = &d->result[5].vote;
     assert_memory_equal(&again.vote, first, offsetof(struct hsp_vote, noop));
     assert_int_equal(again.vote.noop, first->noop);
@@ -118,7 +122,7 @@ static void armed_by_all_is_seen_by_all(void **state)
     ew_free(w);
 }
 
-/* No byte of the state is written: on a CPU none could be. */
+/* A no-op step writes no byte of the state: on a CPU the state is mapped read-only. */
 static void not_finite_steps_write_nothing(void **state)
 {
     (void)state;
@@ -144,14 +148,14 @@ static void not_finite_steps_write_nothing(void **state)
         assert_non_null(strstr(d->err.msg, "training diverged"));
         assert_int_equal(d->result[8].n_noop, 9);
         assert_true(d->result[8].vote.noop);
-        assert_int_equal(d->sealed, HSP_MAX_NOOP_STEPS - 1); /* all the same */
+        assert_int_equal(d->sealed, HSP_MAX_NOOP_STEPS - 1); /* a no-op step is sealed, too */
         assert_memory_equal(d->state, first, bytes);
     }
     free(first);
     ew_free(w);
 }
 
-/* The hash of each state tensor of @d as it lies in its memory now. */
+/* Copies the state from the backend's memory, and computes the hash of each of its tensors. */
 static void hash_state(struct ew_device *d, uint64_t *ret)
 {
     const struct hsp_program *p = d->program;
@@ -165,7 +169,7 @@ static void hash_state(struct ew_device *d, uint64_t *ret)
     }
 }
 
-/* The sums of each state tensor of @d as it lies in its memory now. */
+/* Computes the sums of each state tensor in the copy d->state. */
 static void sum_state(const struct ew_device *d, struct hsp_word_sums *ret)
 {
     const struct hsp_program *p = d->program;
@@ -177,6 +181,7 @@ static void sum_state(const struct ew_device *d, struct hsp_word_sums *ret)
     }
 }
 
+/* Flips a bit of a state tensor in the backend's memory. */
 static void flip(struct ew_device *d, uint32_t tensor)
 {
     const struct hsp_program *p = d->program;
@@ -185,9 +190,11 @@ static void flip(struct ew_device *d, uint32_t tensor)
     at[3] ^= 4;
 }
 
-/* The sums of an update as read and as written are those of the state at that time, also where a
- * bit was flipped between two updates. A no-op step keeps the known sums, and reads nothing. The
- * first update hashes the loaded version, and updates that are asked to hash their result do so. */
+/* An update reports the sums of the state that it has read and of the state that it has written.
+ * After a bit of a tensor was flipped between two updates, the sums that the second update reads of
+ * this tensor differ from those that the first has written. A no-op step reads nothing and reports
+ * the sums of the last update. The first update hashes the version that was loaded. An update that
+ * is asked to hash its result does so. */
 static void what_an_update_reads_and_writes_is_summed(void **state)
 {
     (void)state;
@@ -235,7 +242,7 @@ static void what_an_update_reads_and_writes_is_summed(void **state)
     ew_free(w);
 }
 
-/* Abort from another thread, at many moments: every rank returns, nobody hangs. */
+/* After an abort from another thread, at many different moments, the step returns on every rank. */
 static void abort_ends_every_rank(void **state)
 {
     (void)state;
@@ -271,8 +278,8 @@ static void abort_ends_every_rank(void **state)
     }
 }
 
-/* One rank ends as its vote passes: each rank that has passed the vote has done the update, and has
- * the state of an undisturbed run. */
+/* One rank is aborted when its vote passes. Each rank whose vote has passed finishes the update,
+ * and then has the state of an undisturbed run. */
 static void a_passed_vote_is_kept(void **state)
 {
     (void)state;
@@ -295,7 +302,8 @@ static void a_passed_vote_is_kept(void **state)
     }
 }
 
-static struct ew_device *votes; /* its vote does not wait for the norm */
+/* the rank that is aborted in its vote; the vote does not wait for the norm */
+static struct ew_device *votes;
 static atomic_bool in_norm, aborted;
 static atomic_int n_aborts;
 static const struct hsp_comm_ops *loop_ops;
@@ -320,8 +328,9 @@ static enum hsp_status norm_beside_the_vote(struct hsp_backend *b, enum hsp_devq
     return run_now(b, q, c, err);
 }
 
-/* Of the numbers of the update, the last work of the vote: the abort comes while the norm is made.
- * The vote is over when the norm is done, or its queue has failed. */
+/* Runs a copy. The copy of the numbers of the update is the last work of the vote: before it,
+ * aborts the engine while the compute queue makes the norm, and waits until the norm is done or its
+ * queue has failed. */
 static enum hsp_status copy_behind_the_vote(struct hsp_backend *b, enum hsp_devq q, void *dst,
                                             const void *src, size_t bytes, struct hsp_err *err)
 {
@@ -342,8 +351,9 @@ static enum hsp_status copy_behind_the_vote(struct hsp_backend *b, enum hsp_devq
     return copy_now(b, q, dst, src, bytes, err);
 }
 
-/* An abort in the vote, beside which the other queue has work: that is not given up, for the vote
- * may pass. */
+/* An abort comes during the vote, while the compute queue still makes the norm. The norm is
+ * computed to its end, since the vote may still pass, and a lone engine finishes a step whose vote
+ * has passed. */
 static void an_abort_in_a_vote_ends_no_work_beside_it(void **state)
 {
     (void)state;
@@ -370,7 +380,7 @@ static void an_abort_in_a_vote_ends_no_work_beside_it(void **state)
     ew_free(w);
 }
 
-/* The instructions behind the vote decide whether an update needs another rank. */
+/* The instructions after the vote decide whether an update needs another rank. */
 static void an_update_that_needs_others(void **state)
 {
     (void)state;
@@ -390,10 +400,10 @@ static void an_update_that_needs_others(void **state)
     p.bind.train.e[HSP_QUEUE_COMM] = e;
     p.bind.train.n[HSP_QUEUE_COMM] = n + 1;
     assert_false(hsp_update_is_lone(&p));
-    p.bind.train.n[HSP_QUEUE_COMM] = 0; /* no vote */
+    p.bind.train.n[HSP_QUEUE_COMM] = 0; /* a schedule without a vote */
     assert_false(hsp_update_is_lone(&p));
     p.bind.train = old;
-    computes[0] = e[moves]; /* in front of the vote, and then behind it */
+    computes[0] = e[moves]; /* a Reshard before the vote, and then after it */
     memcpy(computes + 1, old.e[HSP_QUEUE_COMPUTE], n_computes * sizeof *computes);
     p.bind.train.e[HSP_QUEUE_COMPUTE] = computes;
     p.bind.train.n[HSP_QUEUE_COMPUTE] = n_computes + 1;
@@ -408,7 +418,7 @@ static void errors_name_the_place(void **state)
 {
     (void)state;
     struct ew_world *w = ew_new(&ew_spec, 1);
-    w->d[0].program->bind.data.vocab = 3; /* the text has letters up to 23 */
+    w->d[0].program->bind.data.vocab = 3; /* the text has words up to 23 */
     ew_start(w);
     ew_join(w);
     assert_int_equal(w->d[0].status, HSP_EINVAL);
@@ -437,7 +447,7 @@ static bool ends_soon(void *ctx)
     return n_warm >= 2;
 }
 
-/* Warming up may take long, and the epoch end meanwhile. */
+/* Warming up may take long, and the epoch may end meanwhile: then opening the engine stops. */
 static void warming_up_can_be_stopped(void **state)
 {
     (void)state;
@@ -454,12 +464,12 @@ static void warming_up_can_be_stopped(void **state)
     o.hooks.ended = ends_soon;
     d->backend->warm = count_warm;
     assert_status(hsp_engine_open(&o, &d->engine, &err), HSP_ECANCELED);
-    assert_in_range(n_warm, 2, 3); /* products of one instruction */
+    assert_in_range(n_warm, 2, 3); /* one instruction warms at most two products */
     d->engine = NULL;
     ew_free(w);
 }
 
-/* The same bits on a device: the work is the same, only later. */
+/* A device computes the same bits as a CPU: it does the same work, only later. */
 static void device_equals_cpu(void **state)
 {
     (void)state;
@@ -469,7 +479,7 @@ static void device_equals_cpu(void **state)
         s.n_ranks = (uint32_t)k / 2 + 1;
         s.n_micro = 4;
         s.scatter = k >= 4;
-        ew_skip = k % 2 ? 0x2a8 : 0; /* of twelve: a step without an update now and then */
+        ew_skip = k % 2 ? 0x2a8 : 0; /* bits of the twelve steps that do not update */
         ew_on_device = false;
         struct ew_world *cpu = ew_run(&s, 12);
         ew_on_device = true;
@@ -494,8 +504,8 @@ static void device_equals_cpu(void **state)
     ew_skip = 0;
 }
 
-/* Any work of one device fails: both ranks return, with the device's error and a lost peer's, and
- * on the peer nothing is under way any more. */
+/* In each trial another piece of work of a device fails. Both ranks return, one with the device's
+ * error, the other with a lost peer, and no work is under way on this peer any more. */
 static void a_device_that_fails(void **state)
 {
     (void)state;
@@ -505,7 +515,7 @@ static void a_device_that_fails(void **state)
         s.n_ranks = 2;
         s.n_micro = 2;
         s.scatter = trial % 2;
-        ew_fail_at = 2 + trial * trial; /* the first puts the state there */
+        ew_fail_at = 2 + trial * trial; /* the first piece of work copies the state to the device */
         struct ew_world *w = ew_new(&s, EW_STEPS);
         struct ew_device *d = &w->d[0], *peer = &w->d[1];
         ew_start(w);
@@ -524,14 +534,14 @@ static void a_device_that_fails(void **state)
     }
 }
 
-/* A retired engine gives its memory back, and its queues become the next engine's, which is in the
- * middle of a replay when the old one is closed. */
+/* A retired engine gives its memory back. The next engine then uses the queues, and may be in the
+ * middle of a replay when the retired engine is closed. */
 static void a_retired_engine_leaves_the_queues(void **state)
 {
     (void)state;
     int replays = 0;
     ew_on_device = true;
-    for (int k = 0; k < 3; k++) { /* two of three have it */
+    for (int k = 0; k < 3; k++) { /* two of three mock devices have replay */
         struct tiny_spec s = ew_spec;
         struct ew_world *w = ew_run(&s, 3);
         struct ew_device *d = &w->d[0];
@@ -610,7 +620,7 @@ HSP_TEST_FILE(engine_test)
         cmocka_unit_test(an_abort_in_a_vote_ends_no_work_beside_it),
         cmocka_unit_test(errors_name_the_place),
         cmocka_unit_test(warming_up_can_be_stopped),
-        /* These choose for themselves. */
+        /* These tests choose CPU or device themselves. */
         cmocka_unit_test(gradients_go_right_to_their_sums),
         cmocka_unit_test(calls_say_what_the_job_computes_in),
         cmocka_unit_test(device_equals_cpu),
@@ -620,7 +630,7 @@ HSP_TEST_FILE(engine_test)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* The same on a device that is no CPU. */
+/* Runs these tests on mock devices instead of CPUs. */
 HSP_TEST_FILE(device_engine_test)
 {
     ew_on_device = true;

@@ -61,7 +61,8 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
 static enum hsp_state_watch on_update(void *ctx)
 {
     const struct ew_device *d = ctx;
-    assert_true(d->stable == d->sealed); /* between vote and update */
+    /* the hook is called after the vote and before the update */
+    assert_true(d->stable == d->sealed);
     return (d->unwatched >> d->sealed & 1) != 0 ? HSP_WATCH_NONE
            : (d->hashed >> d->sealed & 1) != 0  ? HSP_WATCH_HASHES
                                                 : HSP_WATCH_SUMS;
@@ -122,6 +123,7 @@ static void *device_main(void *arg)
 static enum hsp_status (*run_plain)(struct hsp_backend *b, enum hsp_devq q,
                                     const struct hsp_call *c, struct hsp_err *err);
 
+/* Runs a call. A linear_dw with `adds` is computed to own memory and then added to its sum. */
 static enum hsp_status run_adding(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                   struct hsp_err *err)
 {
@@ -149,6 +151,7 @@ static enum hsp_status run_adding(struct hsp_backend *b, enum hsp_devq q, const 
 static enum hsp_status (*cpu_run)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                   struct hsp_err *err);
 
+/* Runs a call after it has checked that the call's tf32 is as the job's. */
 static enum hsp_status run_watched(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                    struct hsp_err *err)
 {
@@ -180,7 +183,8 @@ static void backend_open(struct hsp_backend **ret)
     }
 }
 
-/* The gradient of the head is added to its sum right behind its product. */
+/* Moves the accumulation of the head's gradient to directly after the product that computes this
+ * gradient, so that the two can be fused. */
 static void bring_together(struct hsp_template *t)
 {
     for (uint32_t k = 0; k + 2 < t->n_instrs; k++) {

@@ -1,4 +1,4 @@
-/* Which instructions are made together with a product. */
+/* Tests which instructions are fused with a matrix product (worker/exec/fuse_epilogue.h). */
 #include <stdlib.h>
 
 #include "proto/base/size.h"
@@ -18,7 +18,8 @@ static struct hsp_instr acc(uint32_t from, uint32_t to)
     return (struct hsp_instr){.kind = HSP_I_ACC, .n_in = 1, .n_out = 1, .in = {from}, .out = {to}};
 }
 
-/* Pieces end behind the instructions whose numbers are in @ends. */
+/* Returns the epilogues of a program of @n instructions. Each piece ends before an instruction
+ * whose number is in @ends. */
 static struct hsp_epilogue *epilogues(const struct hsp_instr *i, uint32_t n, const uint32_t *ends,
                                       uint8_t cls_y)
 {
@@ -42,6 +43,7 @@ static struct hsp_epilogue *epilogues(const struct hsp_instr *i, uint32_t n, con
     return ret;
 }
 
+/* Expects the epilogue @want for instruction 0, and none for all others. */
 static void expect(const struct hsp_instr *i, uint32_t n, const uint32_t *ends,
                    const struct hsp_epilogue *want)
 {
@@ -67,7 +69,7 @@ static void what_adds_is_taken_along(void **state)
     expect(i, 3, &all, &(struct hsp_epilogue){2, BIAS, MORE, OUT});
     i[2] = op(HSP_OP_ADD, Z, MORE, OUT);
     expect(i, 3, &all, &(struct hsp_epilogue){2, BIAS, MORE, OUT});
-    i[2] = op(HSP_OP_GELU, Z, Z, OUT); /* stays behind */
+    i[2] = op(HSP_OP_GELU, Z, Z, OUT); /* not fused */
     i[2].n_in = 1;
     expect(i, 3, &all, &(struct hsp_epilogue){1, BIAS, no, Z});
     i[1] = op(HSP_OP_ADD, Y, MORE, Z);
@@ -83,12 +85,12 @@ static void what_does_not_only_add_is_not(void **state)
     const struct hsp_epilogue none = {0};
     struct hsp_instr i[3] = {op(HSP_OP_LINEAR, X, W, Y), op(HSP_OP_BIAS_ADD, Y, BIAS, Z),
                              acc(Y, SUM)};
-    expect(i, 3, &three, &none); /* read once more */
+    expect(i, 3, &three, &none); /* the product is read twice */
     i[2] = acc(X, Y);
-    expect(i, 3, &three, &none); /* written once more */
-    expect(i, 2, apart, &none);  /* in another piece */
+    expect(i, 3, &three, &none); /* the product is written twice */
+    expect(i, 2, apart, &none);  /* the bias_add is in another piece */
     i[1] = op(HSP_OP_BIAS_ADD, Z, BIAS, OUT);
-    expect(i, 2, &two, &none); /* of something else */
+    expect(i, 2, &two, &none); /* the bias is added to another tensor */
     i[1] = op(HSP_OP_BIAS_ADD, X, Y, OUT);
     expect(i, 2, &two, &none); /* the product is the bias */
     i[1] = op(HSP_OP_ADD, Y, Y, OUT);
@@ -97,12 +99,12 @@ static void what_does_not_only_add_is_not(void **state)
     expect(i, 2, &two, &none);
     i[1] = op(HSP_OP_BIAS_ADD, Y, BIAS, OUT);
     i[0].op = HSP_OP_LINEAR_DX;
-    expect(i, 2, &two, &none); /* a bias behind a gradient: nothing that programs have */
+    expect(i, 2, &two, &none); /* no program adds a bias to a gradient */
     i[0].op = HSP_OP_ADD;
-    expect(i, 2, &two, &none); /* no product */
+    expect(i, 2, &two, &none); /* the first op is no product */
     i[0].op = HSP_OP_LINEAR_DW;
     i[1] = acc(Y, SUM);
-    expect(i, 2, &two, &none); /* a sum of gradients goes by its route */
+    expect(i, 2, &two, &none); /* output_route.c handles sums of gradients */
     expect(i, 1, (const uint32_t[]){1}, &none);
 }
 
@@ -135,7 +137,8 @@ static void many_readers_are_many(void **state)
     tensors[Y].cls = HSP_CLASS_SCRATCH;
     i[0] = op(HSP_OP_LINEAR, X, W, Y);
     for (int k = 1; k < N; k++) {
-        i[k] = op(HSP_OP_BIAS_ADD, Y, BIAS, OUT); /* 599 = 2 * 256 + 87 */
+        /* 599 readers = 2 * 256 + 87: a counter of 8 bits must not wrap */
+        i[k] = op(HSP_OP_BIAS_ADD, Y, BIAS, OUT);
     }
     for (uint32_t n = 1; n <= N; n++) {
         struct hsp_template t = {.n_tensors = N_TENSORS,

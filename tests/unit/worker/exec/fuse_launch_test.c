@@ -1,4 +1,4 @@
-/* Which instructions are given to a backend as one. */
+/* Tests which instructions a backend gets as one fused launch (worker/exec/fuse_launch.h). */
 #include <stdlib.h>
 
 #include "tests/lib/testlib.h"
@@ -32,7 +32,7 @@ static void reset(void)
     x.p.bind.tensor = x.bind;
 }
 
-/* A tensor with bytes of its own. */
+/* Adds a tensor that shares no bytes with the others. */
 static uint32_t tensor(uint8_t cls)
 {
     uint32_t k = x.p.tpl.n_tensors++;
@@ -77,6 +77,7 @@ static struct hsp_fused_launch *launches(void)
     return b;
 }
 
+/* Expects that a launch of @calls calls replaces the @n instructions from @k on; 0: no launch. */
 static void expect(const struct hsp_fused_launch *b, uint32_t k, uint32_t n, uint8_t calls,
                    bool chain)
 {
@@ -87,7 +88,7 @@ static void expect(const struct hsp_fused_launch *b, uint32_t k, uint32_t n, uin
     }
 }
 
-/* An update of a parameter with state of its own; returns its gradient. */
+/* Adds an update of a parameter with its own state. Returns the gradient. */
 static uint32_t adamw(void)
 {
     uint32_t p = tensor(HSP_CLASS_STATE), m = tensor(HSP_CLASS_STATE), v = tensor(HSP_CLASS_STATE),
@@ -107,7 +108,7 @@ static void updates_go_together(void **state)
     expect(b, 0, 56, 56, false);
     expect(b, 56, 4, 4, false);
     free(b);
-    x.instr[2].at.f[0] = 0.5; /* other rates */
+    x.instr[2].at.f[0] = 0.5; /* other rates (attributes) */
     b = launches();
     expect(b, 0, 2, 2, false);
     expect(b, 2, 0, 0, false);
@@ -116,7 +117,7 @@ static void updates_go_together(void **state)
     x.piece.n = 1;
     x.p.tpl.n_instrs = 1;
     b = launches();
-    expect(b, 0, 0, 0, false); /* one alone */
+    expect(b, 0, 0, 0, false); /* one update is no launch */
     free(b);
     x.p.tpl.n_instrs = 60;
     x.piece.queue = HSP_QUEUE_COMM;
@@ -138,14 +139,14 @@ static void what_meets_in_memory_goes_apart(void **state)
     expect(b, 0, 0, 0, false);
     expect(b, 1, 2, 2, false);
     free(b);
-    reset(); /* state is apart from the memory of gradients */
+    reset(); /* equal offsets of state and of gradients are different memory */
     (void)adamw();
     g = adamw();
     x.bind[g].offset = x.bind[x.instr[0].in[0]].offset;
     b = launches();
     expect(b, 0, 2, 2, false);
     free(b);
-    x.instr[1].in[1] = x.instr[0].out[1]; /* one update reads state that the other writes over */
+    x.instr[1].in[1] = x.instr[0].out[1]; /* one update reads state that the other update writes */
     b = launches();
     expect(b, 0, 0, 0, false);
     free(b);
@@ -156,13 +157,13 @@ static void what_meets_in_memory_goes_apart(void **state)
     b = launches();
     expect(b, 0, 2, 2, false);
     free(b);
-    x.bind[t].offset = x.bind[a].offset; /* written over an input of the first */
+    x.bind[t].offset = x.bind[a].offset; /* the second op writes over an input of the first */
     b = launches();
     expect(b, 0, 0, 0, false);
     free(b);
 }
 
-/* Square sums with the statistics they are noted as, wherever their tensors lie. */
+/* Square sums and their statistics are one launch, wherever their tensors lie. */
 static void statistics_go_along(void **state)
 {
     (void)state;
@@ -184,7 +185,8 @@ struct norm {
     uint32_t dy, x, gamma, mean, rstd, dx, branch, sum, dgamma, dbeta, db, to[3];
 };
 
-/* dx, add, dw, two sums, bias, its sum. */
+/* Adds the backward pass of a layernorm: dx, add, dw with two accumulations, bias_db with its
+ * accumulation. */
 static struct norm norm_backward(void)
 {
     struct norm n = {scratch(), scratch(), scratch(), scratch(), scratch(), scratch(),
@@ -210,27 +212,28 @@ static void norms_are_chains(void **state)
     struct hsp_fused_launch *b = launches();
     expect(b, 0, 7, 4, true);
     free(b);
-    x.instr[5].in[0] = n.dy; /* a bias of something else */
+    x.instr[5].in[0] = n.dy; /* bias_db of another tensor */
     b = launches();
     expect(b, 0, 5, 3, true);
     free(b);
-    x.instr[2].in[2] = n.gamma; /* another norm's weights */
+    x.instr[2].in[2] = n.gamma; /* weights of another norm */
     b = launches();
     expect(b, 0, 2, 2, true);
     free(b);
-    x.instr[1].in[1] = n.dy; /* a sum of something else */
+    x.instr[1].in[1] = n.dy; /* an addition of other tensors */
     b = launches();
     expect(b, 0, 0, 0, false);
     free(b);
     reset();
     n = norm_backward();
-    x.instr[3].in[0] = n.dy; /* a gradient that somebody else reads */
+    /* the accumulation reads another tensor, so dgamma is not added to a sum */
+    x.instr[3].in[0] = n.dy;
     b = launches();
     expect(b, 0, 2, 2, true);
     free(b);
     reset();
     n = norm_backward();
-    (void)other(HSP_I_ACC, n.dx, n.to[0]); /* dx is read once more */
+    (void)other(HSP_I_ACC, n.dx, n.to[0]); /* another instruction reads dx, too */
     b = launches();
     expect(b, 0, 0, 0, false);
     free(b);
@@ -245,7 +248,8 @@ static void activations_are_chains(void **state)
     (void)op(HSP_OP_GELU_DX, (const uint32_t[]){dy, h, dx});
     (void)op(HSP_OP_BIAS_DB, (const uint32_t[]){dx, db});
     (void)other(HSP_I_ACC, db, to);
-    (void)op(HSP_OP_GELU, (const uint32_t[]){dx, h}); /* dx is written all the same */
+    /* another reader of dx does not matter: dx is written */
+    (void)op(HSP_OP_GELU, (const uint32_t[]){dx, h});
     struct hsp_fused_launch *b = launches();
     expect(b, 0, 3, 2, true);
     free(b);

@@ -1,6 +1,5 @@
 TINY_PROG = tests/unit/worker/exec/tiny_program.c tests/unit/worker/exec/tiny_program.h
-# device_engine_test and device_record_test are engine_test and engine_record_test on devices that
-# are no CPUs.
+# device_engine_test and device_record_test run engine_test and engine_record_test on mock devices.
 exec_tests = \
   tests/unit/worker/exec/cells_test \
   tests/unit/worker/exec/vote_test \

@@ -1,5 +1,5 @@
-/* Tests random Reshards, resolved by the compiler and executed by engines, against their
- * meaning. */
+/* Tests Reshards between random layouts: the compiler resolves them to moves, engines run the
+ * moves, and the results must be as the layouts define. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -24,8 +24,8 @@ enum { RANKS = 4, SEQ = 1, BOXES = 3, TENSORS = BOXES + 1, SYMBOLS = 1 + TENSORS
 struct trial {
     uint8_t rank;
     int64_t ext[HSP_MAX_RANK];
-    bool batch; /* dim 0 is the micro-batch: whole, in two micro-batches of different size */
-    uint32_t n_in[RANKS]; /* boxes of the source, each an input */
+    bool batch; /* dim 0 is the micro-batch: not cut, in two micro-batches of different size */
+    uint32_t n_in[RANKS]; /* number of boxes of the source; each box is an input */
     struct hsp_held in[RANKS][BOXES];
     bool dst[RANKS];
     struct hsp_box dbox[RANKS];
@@ -37,7 +37,7 @@ struct device {
     struct hsp_program p;
     struct hsp_engine *e;
     struct hsp_comm *comm;
-    struct hsp_comm *direct; /* of a device's memory; NULL: none */
+    struct hsp_comm *direct; /* transport of the device's memory; NULL: none */
     struct hsp_backend *backend;
     struct hsp_dataset *text;
     pthread_t thread;
@@ -46,7 +46,8 @@ struct device {
     uint32_t checked;
 };
 
-/* The addend's value at a global index (of the tensor's bounds) in a micro-batch. */
+/* Returns the value of addend @a at a global index (within the tensor's bounds) in a
+ * micro-batch. */
 static double addend(uint32_t a, uint32_t micro, const struct trial *t, const int64_t *at)
 {
     uint64_t x = ((uint64_t)a << 32) + micro;
@@ -66,6 +67,7 @@ static bool inside(const struct hsp_box *b, const int64_t *at)
     return true;
 }
 
+/* Advances @at to the next index of the box. Returns false after the last index. */
 static bool next(const struct hsp_box *b, int64_t *at)
 {
     for (int d = (int)b->rank - 1; d >= 0; d--) {
@@ -89,7 +91,8 @@ static void fill(const struct device *d, const struct hsp_cell_view *v, uint32_t
     } while (next(&v->box, at));
 }
 
-/* The sum, or maximum, of the distinct addends at an index; 0 if there are none. */
+/* Returns the expected value at an index: the sum, or maximum, of the addends whose boxes contain
+ * the index; 0 if there are none. Copies of one addend count once. */
 static double value_at(const struct trial *t, uint32_t micro, const int64_t *at)
 {
     uint32_t seen[RANKS * BOXES], n = 0;
@@ -124,7 +127,7 @@ static void check(struct device *d, const struct hsp_cell_view *v, uint32_t micr
     } while (next(&v->box, at));
 }
 
-/* The host memory in which the first contents of a tensor are made. */
+/* Allocates host memory for the first contents of a tensor, filled with 0x77. */
 static struct hsp_cell_view draft(const struct hsp_cell_view *v)
 {
     struct hsp_cell_view w = *v;
@@ -135,6 +138,7 @@ static struct hsp_cell_view draft(const struct hsp_cell_view *v)
     return w;
 }
 
+/* Copies the draft @w to the tensor @v, waits for the copy, and frees the draft. */
 static enum hsp_status store(struct device *d, const struct hsp_cell_view *v,
                              const struct hsp_cell_view *w, struct hsp_err *err)
 {
@@ -152,7 +156,8 @@ static enum hsp_status store(struct device *d, const struct hsp_cell_view *v,
     return st;
 }
 
-/* Instruction 0 makes the source (and dirties the target), 1 is the Reshard. */
+/* Runs after each instruction. After instruction 0 it writes the source, and other values to the
+ * target. After instruction 1, the Reshard, it checks the target. */
 static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool eval,
                               struct hsp_err *err)
 {
@@ -229,7 +234,7 @@ static void program(struct hsp_program *p, uint32_t rank, const struct trial *t,
         p->tpl.symbols[k].name = "s";
     }
     p->bind.symbol[0] = 3;
-    struct hsp_box none = {.rank = t->rank}; /* nothing of it here */
+    struct hsp_box none = {.rank = t->rank}; /* this rank holds no part of the tensor */
     none.hi[0] = t->batch ? 3 : 0;
     for (uint32_t i = 0; i < BOXES; i++) {
         tensor(p, i, t, i < t->n_in[rank] ? &t->in[rank][i].box : &none, a);
@@ -249,7 +254,8 @@ static void program(struct hsp_program *p, uint32_t rank, const struct trial *t,
     p->tpl.pieces[0] = (struct hsp_piece){.first = 0, .n = 1, .queue = HSP_QUEUE_COMPUTE};
     p->tpl.pieces[1] = (struct hsp_piece){.first = 1, .n = 1, .queue = HSP_QUEUE_COMM};
     assert_ok(hsp_moves_bind(m, rank, t->batch, a, &p->bind.reshard[0], &err), &err);
-    p->bind.pipeline = (struct hsp_pipeline_bind){.n_seq = 5, .n_micro = 2}; /* 3 and 2 */
+    /* micro-batches of 3 and 2 */
+    p->bind.pipeline = (struct hsp_pipeline_bind){.n_seq = 5, .n_micro = 2};
     p->bind.data = (struct hsp_data_bind){.global_batch = 5, .sequence = SEQ, .vocab = 256};
     for (int q = 0; q < 2; q++) {
         p->bind.train.n[q] = 2;
@@ -322,11 +328,12 @@ static void random_trial(struct trial *t, uint64_t *n)
 
 struct tally {
     uint32_t kind[HSP_MOVE_REDUCE_SEND + 1], max[HSP_MOVE_REDUCE_SEND + 1];
-    uint32_t zeroed, summed, refused; /* summed: by a rank over its inputs */
+    uint32_t zeroed, summed, refused; /* summed: moves in which a rank sums its inputs */
     struct hsp_devcomm_tally direct;
 };
 
-/* The machine of the moves: a CPU; a device, with the host's transport or beside one of its own. */
+/* The machine that runs the moves: a CPU; a device with the host's transport; a device that also
+ * has a transport of its own. */
 enum machine { CPU, STAGED, DIRECT };
 
 static void count_moves(const struct hsp_reshard_bind *b, struct tally *y)
@@ -386,7 +393,7 @@ static void execute(struct trial *t, struct hsp_dataset *text, enum machine on, 
     uint32_t channel = 1;
     struct hsp_err err = {0};
     enum hsp_status rc = hsp_resolve(&t->from, &t->to, NULL, &channel, a, &m, &err);
-    if (rc == HSP_EUNSUPPORTED) { /* several addends of a rank that cannot be told apart */
+    if (rc == HSP_EUNSUPPORTED) { /* a rank has several addends that cannot be told apart */
         y->refused++;
         hsp_arena_free(a);
         return;
@@ -400,7 +407,8 @@ static void execute(struct trial *t, struct hsp_dataset *text, enum machine on, 
         d[r] = (struct device){.t = t, .comm = comm[r], .text = text};
         program(&d[r].p, r, t, &m, a);
         open_backend(&d[r], on);
-        /* larger groups, with some ranks that are no devices, go the other way */
+        /* the device's transport reaches RANKS - 1 ranks at most; moves of all ranks use the
+         * host's */
         d[r].direct = on == DIRECT ? hsp_devcomm_open(inner[r], d[r].backend, RANKS - 1) : NULL;
         open_engine(&d[r]);
         count_moves(&d[r].p.bind.reshard[0], y);
@@ -445,7 +453,7 @@ static void reshards_do_what_covers_mean(void **state)
     reshards(CPU, 800, &y);
     assert_true(y.zeroed > 20 && y.summed > 20 && y.refused < 100);
     for (int k = 0; k <= HSP_MOVE_REDUCE_SEND; k++) {
-        /* every kind was met; more gathers in engine_test */
+        /* the trials have moves of every kind; engine_test has more gathers */
         assert_true(y.kind[k] > (k == HSP_MOVE_ALL_GATHER ? 0 : 20));
         bool adds =
             k == HSP_MOVE_ALL_REDUCE || k == HSP_MOVE_REDUCE_SCATTER || k == HSP_MOVE_REDUCE_SEND;

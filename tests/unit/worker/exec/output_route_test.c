@@ -1,4 +1,4 @@
-/* Where the outputs of instructions are written. */
+/* Tests where ops write their outputs (worker/exec/output_route.h). */
 #include <stdlib.h>
 
 #include "tests/lib/testlib.h"
@@ -33,7 +33,8 @@ static struct hsp_instr stat(uint32_t from)
 static struct hsp_ptensor tensors[N_TENSORS];
 static uint8_t queue_of_back;
 
-/* A program of four pieces, each a segment, with @n instructions each. */
+/* Returns the routes of a program of four pieces, each of them a segment. Piece p has n[p]
+ * instructions. */
 static struct hsp_route *routes(const struct hsp_instr *i, const uint32_t n[N_PIECES])
 {
     static const uint8_t kind[N_PIECES] = {HSP_SEG_PRE, HSP_SEG_BACKWARD, HSP_SEG_BACKWARD,
@@ -84,7 +85,7 @@ static void a_gradient_begins_its_sum(void **state)
     assert_int_equal(r[1].begins, 1);
     assert_int_equal(r[1].out[0], SUM);
     assert_true(r[2].done && r[2].begins == 0);
-    assert_true(!r[3].done && r[3].begins == 0); /* the second is added */
+    assert_true(!r[3].done && r[3].begins == 0); /* the second addition adds to the sum */
     assert_int_equal(r[4].stats, 1);
     assert_int_equal(r[4].out[0], 0);
     assert_true(r[5].done);
@@ -98,7 +99,7 @@ static void an_accumulation_begins_it_as_well(void **state)
     const struct hsp_instr i[] = {zero(SUM), op(HSP_OP_GELU, DY, G), acc(G, SUM)};
     struct hsp_route *r = routes(i, (const uint32_t[]){1, 2, 0, 0});
     assert_int_equal(r[0].begun_by, BACK);
-    assert_int_equal(r[1].sums, 0); /* an op that cannot add */
+    assert_int_equal(r[1].sums, 0); /* this op cannot add to an output */
     assert_true(r[2].begins == 1 && !r[2].done);
     free(r);
 }
@@ -119,13 +120,14 @@ static void sums_that_others_need_are_zero(void **state)
     (void)state;
     reset();
     struct hsp_instr i[] = {zero(SUM), op(HSP_OP_BIAS_DB, DY, G), acc(G, SUM), acc(G2, SUM)};
-    expect_zero(i, (const uint32_t[]){1, 2, 1, 0}, true); /* added to in two pieces */
+    expect_zero(i, (const uint32_t[]){1, 2, 1, 0}, true); /* two pieces add to the sum */
     i[3] = op(HSP_OP_GELU, SUM, G2);
-    expect_zero(i, (const uint32_t[]){1, 2, 1, 0}, true); /* read between */
+    /* an op of another piece reads the sum before the end of the step */
+    expect_zero(i, (const uint32_t[]){1, 2, 1, 0}, true);
     i[3] = zero(SUM);
-    expect_zero(i, (const uint32_t[]){1, 2, 0, 1}, true); /* zero once more */
+    expect_zero(i, (const uint32_t[]){1, 2, 0, 1}, true); /* the sum is zeroed twice */
     i[3] = op(HSP_OP_GELU, DY, SUM);
-    expect_zero(i, (const uint32_t[]){1, 2, 0, 1}, true); /* written otherwise */
+    expect_zero(i, (const uint32_t[]){1, 2, 0, 1}, true); /* an op writes the sum */
     tensors[SUM].cls = HSP_CLASS_MICRO;
     expect_zero(i, (const uint32_t[]){1, 2, 0, 0}, true);
     reset();
@@ -152,7 +154,8 @@ static void what_is_not_the_same_goes_apart(void **state)
     }
 }
 
-/* Two gradients for one sum: the order in which they are added stays. */
+/* Two gradients are added to one sum in the order of their accumulations: only the first is
+ * routed. */
 static void additions_do_not_pass_each_other(void **state)
 {
     (void)state;
@@ -186,7 +189,7 @@ static void statistics_go_to_the_host(void **state)
     assert_true(r[0].stats == 0 && !r[2].done);
     free(r);
     tensors[S8].dtype = HSP_F64;
-    i[1] = op(HSP_OP_GELU, S8, G); /* somebody else reads it */
+    i[1] = op(HSP_OP_GELU, S8, G); /* another op reads the number, too */
     r = routes(i, (const uint32_t[]){0, 0, 0, 3});
     assert_true(r[0].stats == 0 && !r[2].done);
     free(r);

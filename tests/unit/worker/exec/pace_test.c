@@ -32,9 +32,10 @@ static void work_takes_its_time(void **state)
     }
     hsp_pace_leave(&p);
     double took = (double)(hsp_clock_ns() - from), used = (double)(cpu_ns() - cpu);
-    /* never faster than the speed, however loaded this host is, except for the start-up */
+    /* the work is never faster than the speed (with 2 % for the start-up), however loaded the host
+     * is */
     assert_true(took >= 4.0 * 40e6 * 0.98);
-    assert_true(used < 60e6); /* the thread slept, it did not spin */
+    assert_true(used < 60e6); /* the thread slept and did not spin */
 }
 
 static void waiting_is_not_paced_and_not_caught_up(void **state)
@@ -44,7 +45,7 @@ static void waiting_is_not_paced_and_not_caught_up(void **state)
     struct hsp_pace p;
     hsp_pace_init(&p, 0.5, &stop);
     struct timespec t = {.tv_nsec = 30000000};
-    nanosleep(&t, NULL); /* outside: shifts the schedule */
+    nanosleep(&t, NULL); /* a wait outside of a paced stretch shifts the due times */
     int64_t from = hsp_clock_ns();
     hsp_pace_enter(&p);
     burn(10000000);
@@ -61,7 +62,7 @@ static void lateness_is_caught_up_to_a_bound(void **state)
     hsp_pace_init(&p, 0.5, &stop);
     hsp_pace_enter(&p);
     struct timespec t = {.tv_nsec = 200000000};
-    nanosleep(&t, NULL); /* inside: the host took the processor away */
+    nanosleep(&t, NULL); /* a wait inside of a stretch: the host took the processor away */
     hsp_pace_done(&p);
     int64_t behind = hsp_clock_ns() - p.due_ns;
     assert_true(behind >= HSP_PACE_LAG_NS && behind < HSP_PACE_LAG_NS + 20000000);
@@ -74,7 +75,7 @@ static void stop_ends_the_sleep(void **state)
     struct hsp_pace p;
     hsp_pace_init(&p, 0.0001, &stop);
     hsp_pace_enter(&p);
-    burn(1000000); /* would be due in ten seconds */
+    burn(1000000); /* the work would be due in ten seconds */
     int64_t from = hsp_clock_ns();
     hsp_pace_done(&p);
     assert_true(hsp_clock_ns() - from < 1000000000);

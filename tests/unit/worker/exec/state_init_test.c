@@ -1,4 +1,4 @@
-/* The first state of a job: drawn, or taken from a file of weights. */
+/* Tests the first state of a job, drawn or read from a file of weights. */
 #include <math.h>
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ static void initial_state_does_not_depend_on_layout(void **state)
     struct hsp_program *p = tiny_programs(&ew_spec, a), *q = tiny_programs(&ew_spec, a);
     double *x = calloc(1, (size_t)p->bind.state_bytes), *y = calloc(1, (size_t)p->bind.state_bytes);
     hsp_state_init(p, x);
-    /* the same tensor, held from row 5, column 2 on */
+    /* program q holds the part of the tensor from row 5, column 2 on */
     struct hsp_tensor_bind *b = &q->bind.tensor[q->bind.state[0].tensor];
     b->box.lo[0] = 5;
     b->box.lo[1] = 2;
@@ -33,7 +33,7 @@ static void initial_state_does_not_depend_on_layout(void **state)
     hsp_arena_free(a);
 }
 
-/* A file's reals of any type become the state's. */
+/* Weights of any real type become numbers of the state's type; integers are refused. */
 static void weights_of_any_real_type_are_taken(void **state)
 {
     (void)state;
@@ -47,7 +47,7 @@ static void weights_of_any_real_type_are_taken(void **state)
     uint16_t half[N];
     const void *data[] = {single, wide, half};
     static const enum hsp_dtype type[] = {HSP_F32, HSP_F64, HSP_BF16, HSP_I32};
-    for (int i = 0; i < N; i++) { /* exact in all of them */
+    for (int i = 0; i < N; i++) { /* the values are exact in all types */
         wide[i] = (i - 96) * 0.25;
         single[i] = (float)wide[i];
         half[i] = hsp_bf16_of(single[i]);

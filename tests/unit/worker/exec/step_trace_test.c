@@ -20,7 +20,8 @@ struct world {
     struct hsp_recording rec;
 };
 
-/* Each instruction of its queue once, one behind the other; at 1000 ns, each 10 ns. */
+/* Makes a recording with one span for each instruction. The spans of a queue follow each other from
+ * 1000 ns on, each of 10 ns. */
 static struct world *world_new(void)
 {
     struct world *w = calloc(1, sizeof(*w));
@@ -81,7 +82,8 @@ static void instructions_have_names_phases_and_work(void **state)
     assert_true(l->cls == HSP_PART_PRODUCT && l->phase == HSP_SEG_BACKWARD);
     l = named(&p, "acc head.weight#acc");
     assert_true(l->cls == HSP_PART_ELEMENTS && l->flops[HSP_GEMM_FEW] <= 0);
-    assert_near(l->bytes, 3.0 * 24 * 8 * 4, 0); /* reads both, writes one */
+    /* an accumulation reads two tensors and writes one */
+    assert_near(l->bytes, 3.0 * 24 * 8 * 4, 0);
     l = named(&p, "all-reduce head.weight#grad");
     assert_true(l->cls == HSP_PART_MOVE && l->queue == HSP_PART_COMM && l->phase == HSP_SEG_POST);
     assert_int_equal(named(&p, "vote")->cls, HSP_PART_OTHER);
@@ -89,7 +91,8 @@ static void instructions_have_names_phases_and_work(void **state)
     world_free(w);
 }
 
-/* Spans of the same instructions share a label, those of another program or length do not. */
+/* Spans of the same instructions share a label. Spans with other instructions, of another number of
+ * instructions, or of another program have other labels. */
 static void runs_have_a_label_each(void **state)
 {
     (void)state;
@@ -127,7 +130,7 @@ static void runs_have_a_label_each(void **state)
     world_free(w);
 }
 
-/* More labels than there is room for at first, and each found again. */
+/* There are more labels than the first allocation has room for, and each is found again. */
 static void many_runs_keep_their_labels(void **state)
 {
     enum { N = 600 };
@@ -165,7 +168,8 @@ static void messages_name_their_peers(void **state)
     struct world *w = world_new();
     struct hsp_reshard_bind *r = &w->program->bind.reshard[0];
     struct hsp_cell cells[3] = {r->moves[0].cells[0], r->moves[0].cells[0], r->moves[0].cells[0]};
-    r->moves[0].kind = HSP_MOVE_P2P; /* two cells from 0 to 1 are one message, one comes back */
+    /* two cells from rank 0 to rank 1 are one message, the third goes from 1 to 0 */
+    r->moves[0].kind = HSP_MOVE_P2P;
     r->moves[0].cells = cells;
     r->moves[0].n_cells = 3;
     for (int k = 0; k < 3; k++) {
@@ -196,7 +200,7 @@ static void the_state_has_a_queue_of_its_own(void **state)
     struct hsp_recording nothing = {0};
     w->rec = nothing;
     const struct hsp_state_span within[2] = {{"seal", 700, 800}, {"copies", 600, 900}};
-    p = make(w, within, 2); /* the first span to end may have begun last */
+    p = make(w, within, 2); /* the span that ends first may have begun last */
     assert_int_equal(p.base_ns, 600);
     assert_true(p.spans[0].at_ns == 100 && p.spans[1].at_ns == 0 && p.spans[1].took_ns == 300);
     p = make(w, NULL, 0);

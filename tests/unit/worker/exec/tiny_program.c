@@ -73,7 +73,7 @@ static struct hsp_instr *op(struct build *x, enum hsp_op o, const uint32_t *oper
     return i;
 }
 
-/* Closes the instructions since the last piece into a piece of @queue. */
+/* Makes the instructions since the last piece a piece of @queue, and returns its number. */
 static uint32_t piece(struct build *x, uint8_t queue)
 {
     HSP_ASSERT(x->t.n_pieces < MAX_P);
@@ -99,7 +99,7 @@ static void entry(struct hsp_sched *s, int q, uint32_t p, uint32_t micro, uint32
     s->e[q][s->n[q]++] = (struct hsp_sched_entry){.piece = p, .micro = micro, .wait = wait};
 }
 
-/* A parameter [dim0, dim1] and all that belongs to it. */
+/* The tensors of a parameter [dim0, dim1]: parameter, m, v, sum of gradients, reduced gradient. */
 struct par {
     uint32_t p, m, v, acc, grad;
     int64_t ext[2];
@@ -143,7 +143,7 @@ static void move(struct build *x, struct hsp_reshard_bind *r, uint8_t kind, uint
     for (uint32_t k = 0; k < m->n_ranks; k++) {
         m->ranks[k] = k;
     }
-    /* columns are cut between the ranks, so that cells are strided in memory */
+    /* columns are cut among the ranks, so that cells are strided in memory */
     for (uint32_t k = 0; k < n; k++) {
         m->cells[k] = (struct hsp_cell){.box = *box, .root = k};
         if (n > 1) {
@@ -219,7 +219,7 @@ static void post(struct build *x, const struct tiny_spec *s, const struct par *e
     reshard(x, s, e);
     reshard(x, s, w);
     piece(x, HSP_QUEUE_COMM);
-    /* rank 0 owns the embedding, the last rank the linear */
+    /* rank 0 owns the embedding and the last rank the linear: each computes the norm of its own */
     if (x->b.rank == 0) {
         op(x, HSP_OP_SQSUM, (uint32_t[]){e->grad, sq});
         instr(x, HSP_I_STAT, HSP_QUEUE_COMPUTE, 1, 0, &sq)->arg = HSP_STAT_SQNORM;
@@ -246,7 +246,8 @@ static void post(struct build *x, const struct tiny_spec *s, const struct par *e
     segment(x, HSP_SEG_POST, first);
 }
 
-/* pieces: 0 pre, 1 forward, 2 backward, 3 eval, 4 reduce, 5 norm, 6 vote, 7 update */
+/* Makes the schedules of the pieces 0 pre, 1 forward, 2 backward, 3 eval, 4 reduce, 5 norm, 6 vote
+ * and 7 update. */
 static void schedules(struct build *x)
 {
     struct hsp_sched *t = &x->b.train, *v = &x->b.eval;

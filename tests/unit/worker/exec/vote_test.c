@@ -37,7 +37,8 @@ static void records_round_trip(void **state)
 static void sums_clip_and_scale(void **state)
 {
     (void)state;
-    /* norm of the sum gradient sqrt(900) = 30 over 10 tokens: 3, three times the limit */
+    /* The square sums of the summed gradient are 500 + 400 = 900, so its norm is 30. There are 6 +
+     * 4 = 10 tokens, so the norm of the mean gradient is 3, three times the limit clip_norm. */
     struct hsp_vote_record r[2] = {{.rank = 0, .step = 4, .stat = {12, 6, 500, 0, 0}, .armed = 8},
                                    {.rank = 1, .step = 4, .stat = {8, 4, 400, 3, 2}, .armed = 8}};
     struct hsp_vote v;
@@ -61,7 +62,7 @@ static void sums_clip_and_scale(void **state)
     assert_int_equal(v.armed, 8);
     assert_false(v.noop);
     r[1].armed = 0;
-    r[0].stat[HSP_STAT_SQNORM] = r[1].stat[HSP_STAT_SQNORM] = 1.0; /* below the limit */
+    r[0].stat[HSP_STAT_SQNORM] = r[1].stat[HSP_STAT_SQNORM] = 1.0; /* the norm is below the limit */
     assert_int_equal(hsp_vote_count(r, 2, 4, &HYPER, &v, NULL), HSP_OK);
     assert_near(v.clip, 1.0, 0.0);
     assert_int_equal(v.armed, 0);
