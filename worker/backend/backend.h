@@ -1,29 +1,32 @@
-/* Compute backends: kernels of the op catalogue on one device, the device's memory and its queues.
+/* Declares a compute backend: the kernels of the op catalogue on one device, with the device's
+ * memory and queues.
  *
- * Role:       called by worker/exec for each instruction; cpu/ and cuda/ implement it.
- * Threads:    a queue has one caller at a time, different queues may have different ones at once;
- *             alloc, release, pin, unpin, finish and reached may be called by any thread at any
- *             time. run and accumulate of a backend that is no device: one caller at a time, over
- *             all queues.
- * Contract:   work given to a queue is done in the order given. Of a device (device is true) the
- *             call has returned before the work is done, so the memory it names must stay, and an
- *             error of the work may be told by a later call of any function; the words a call
- *             points to (arrays, attributes, views, boxes, keys) may be reused on return. Work of
- *             two queues is in order only where await says so. Of a backend that is no device
- *             everything is done when the call returns. Zero elements or bytes are fine, their
- *             pointers may be NULL. Buffers of run are dense row-major and aligned to 64 bytes.
-*             Buffers do not overlap, but the outputs of adamw and sgdm may be the inputs that they
- *             replace (output k is input k). Extents may be 0 (then nothing is touched). Every op
- *             has a tolerance declared in the conformance suite (tests/unit/worker/backend).
- * Errors:     HSP_ENOMEM: no memory of that kind, the backend goes on. HSP_EINVAL,
- *             HSP_EUNSUPPORTED: the call is wrong, nothing was given. Others (HSP_EIO): the device
- *             failed, every later call fails too: close.
- * Ownership:  memory is the caller's until release; nothing under way may use it then: the caller
- *             has finished a ticket behind all work that names it, of every queue. So no queue uses
- *             memory that alloc gives out, also if it had another owner, and the first use of it
- *             awaits nothing. The test devices refuse an early release (tests/lib/mockdev.h) and
- *             report an early reuse as a race (tests/lib/fakecuda).
- */
+ * Role:      worker/exec calls a backend for each instruction; cpu/ and cuda/ implement it.
+ * Threads:   A queue has one caller at a time; different queues may have different callers at once.
+ *            Any thread may call alloc, release, pin, unpin, finish and reached at any time. run
+ *            and accumulate of a backend that is no device have one caller at a time for all queues
+ *            together.
+ * Contract:  The work given to one queue is done in the order given. If the backend is a device
+ *            (`device` is true), a call returns before its work is done. So the memory that the
+ *            call names must stay, and a later call of any function may report an error of this
+ *            work. The caller may reuse the words that a call points to (arrays, attributes, views,
+ *            boxes, keys) as soon as the call returns. Work of two queues is in order only where
+ *            await says so. If the backend is no device, all work is done when the call returns.
+ *            Counts of 0 elements or bytes are permitted, with pointers that may be NULL. Buffers
+ *            of run are dense row-major and aligned to 64 bytes. Buffers do not overlap, except
+ *            that the outputs of adamw and sgdm may be the inputs that they replace (output k is
+ *            input k). Extents may be 0; then the call touches nothing. The conformance suite
+ *            (tests/unit/worker/backend) has a tolerance for every op.
+ * Errors:    HSP_ENOMEM means that there is no memory of that kind; the backend still works.
+ *            HSP_EINVAL and HSP_EUNSUPPORTED mean that the call is wrong; the device got no work.
+ *            After any other error (HSP_EIO) the device has failed: every later call fails too, and
+ *            only close is of use.
+ * Ownership: Memory belongs to the caller until release. The caller releases memory only when no
+ *            work uses it: it has finished, for every queue, a ticket marked after all work that
+ *            names the memory. So no queue uses memory that alloc returns, even if that memory had
+ *            another owner before, and the first use of it needs no await. The test devices refuse
+ *            an early release (tests/lib/mockdev.h) and report an early reuse as a race
+ *            (tests/lib/fakecuda). */
 #ifndef HSP_BACKEND_H
 #define HSP_BACKEND_H
 #include "proto/base/err.h"
@@ -34,7 +37,8 @@
 
 #define HSP_BACKEND_ABI 11
 
-/* Most marks of a queue that may not have been reached yet: one more waits for the oldest. */
+/* The most marks of a queue that may not have been reached yet; a further mark waits for the
+ * oldest. */
 #define HSP_MAX_MARKS 4096
 
 struct hsp_array {
@@ -44,45 +48,49 @@ struct hsp_array {
     int64_t ext[HSP_MAX_RANK];
 };
 
-/* Numbers the update of step t needs, from the vote (D4): gradient factor = clip / tokens. */
+/* The numbers that the update of step t takes from the vote, the exchange of loss and gradient norm
+ * among all ranks (D4 of proto/DECISIONS.md). grad_scale is the clip factor / tokens of the
+ * step. */
 struct hsp_update_scalars {
     double lr, grad_scale, bias1, bias2; /* bias_i = 1 - beta_i^(t+1) */
 };
 
-/* Of an array of state: its words as an update has read them, and as it has written them. */
+/* The sums over the words of one array of state: as an update has read the words, and as it has
+ * written them. */
 struct hsp_state_sums {
     struct hsp_word_sums read, wrote;
 };
-#define HSP_UPDATE_STATES 3 /* arrays of state that an update has, at most: p, m, v */
+#define HSP_UPDATE_STATES 3 /* the most arrays of state that an update has: p, m, v */
 
 struct hsp_call {
     enum hsp_op op;
     const struct hsp_attrs *at;
     uint8_t n_in, n_out;
-    uint8_t adds; /* outputs, a bit each, that are added to their present content */
+    uint8_t adds; /* a bit for each output that is added to its present content */
     const struct hsp_array *in;
     const struct hsp_array *out;
-    int64_t origin[2]; /* first global coordinate of the origin dims */
-    bool tf32;         /* products of fp32 may take the upper 19 bits of their factors */
-    /* adamw, sgdm; else NULL. In HSP_MEM_DEVICE: read when the op runs, so that a replayed one
-     * sees the numbers of its own step. */
+    int64_t origin[2]; /* the first global coordinate of each dim that needs one (proto/op) */
+    bool tf32;         /* products of fp32 may use only the upper 19 bits of their factors */
+    /* The scalars of adamw and sgdm; NULL for other ops. They lie in HSP_MEM_DEVICE and are read
+     * when the op runs, so that a replayed op sees the scalars of its own step. */
     const struct hsp_update_scalars *update;
-    /* adamw, sgdm; else NULL. In HSP_MEM_DEVICE: the sums of input k and of output k, which is
-     * in its place, are added to *sums[k], for all outputs. NULL: none are made. */
+    /* The sums that adamw or sgdm makes; NULL for other ops. They lie in HSP_MEM_DEVICE. For every
+     * output k the op adds to *sums[k] the sums of input k as read, and of output k, which replaces
+     * it, as written. If the pointers are NULL, the op makes no sums. */
     struct hsp_state_sums *sums[HSP_UPDATE_STATES];
 };
 
-/* The additions to a product before it is written: out = product [+ bias along the last dim]
- * [+ add]. Extents of out and add are those of the call's own output, dtypes of all three agree and
- * may be wider than that of the call. */
+/* The terms that are added to a product before it is written: out = product [+ bias along the last
+ * dim] [+ add]. out and add have the extents of the call's own output. The three have one dtype,
+ * which may be wider than that of the call. */
 struct hsp_sum {
-    const struct hsp_array *bias, *add; /* or NULL; add may be out */
+    const struct hsp_array *bias, *add; /* each may be NULL; add may be out */
     const struct hsp_array *out;
 };
 
-/* A dense array of fp32 or fp64 of which elements are hashed by their numbers (element_hash.h):
- * element (i_0, i_1, ..) has number i_0 * stride[0] + i_1 * stride[1] + .. and its key follows from
- * @key, that of number 0. The last stride is 1. */
+/* A dense array of fp32 or fp64 whose elements are hashed by their numbers (element_hash.h).
+ * Element (i_0, i_1, ..) has the number i_0 * stride[0] + i_1 * stride[1] + .. . @key is the key of
+ * number 0; the keys of the other elements follow from it. The last stride is 1. */
 struct hsp_hash_call {
     const void *data;
     enum hsp_dtype dtype;
@@ -91,139 +99,154 @@ struct hsp_hash_call {
     uint64_t key;
 };
 
-/* Work is given to a queue of the device and done there in order. HSP_DEVQ_GREET is for
- * greetings of a transport's peers while an epoch is prepared, beside one that runs: no other queue
- * waits for it. Lanes are queues HSP_DEVQ_LANE + k, k below HSP_N_LANES, for sends that wait
- * for their receivers and must not hold up HSP_DEVQ_COMM. Those two kinds are made when they are
- * first used. */
+/* The queues of a device; the device does the work of one queue in order. HSP_DEVQ_GREET carries
+ * the greetings of a transport's peers while an epoch is prepared beside one that runs: no other
+ * queue waits for it. Lanes are the queues HSP_DEVQ_LANE + k, k below HSP_N_LANES, for sends that
+ * wait for their receivers and must not hold up HSP_DEVQ_COMM. The queue of greetings and the lanes
+ * are made when they are first used. */
 enum hsp_devq { HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, HSP_DEVQ_STATE, HSP_DEVQ_GREET, HSP_DEVQ_LANE };
 #define HSP_N_LANES 8
 #define HSP_N_DEVQ  (HSP_DEVQ_LANE + HSP_N_LANES)
 
 enum hsp_mem {
-    HSP_MEM_DEVICE, /* of a device: not addressable by the host */
-    HSP_MEM_HOST    /* both sides can touch it (pinned) */
+    HSP_MEM_DEVICE, /* the host cannot address it if the backend is a device */
+    HSP_MEM_HOST    /* the host and the device can address it (pinned) */
 };
 
 enum hsp_cells { HSP_CELLS_COPY, HSP_CELLS_ADD, HSP_CELLS_MAX };
 
 struct hsp_backend {
     const char *name;
-    bool tf32;   /* has products that take such factors; else call.tf32 changes nothing */
-    bool bf16;   /* has arithmetic on bf16; else it computes in fp32 on numbers stored as bf16 */
-    bool device; /* HSP_MEM_DEVICE is not addressable by the host, and work goes on after a call has
-                    returned */
-    /* @bytes aligned to at least 256 bytes; contents undefined, of a backend that is no device
-     * zeros. HSP_ENOMEM says how many bytes. NULL for 0 bytes. */
+    bool tf32; /* has products of TF32 factors; if false, call.tf32 changes nothing */
+    bool bf16; /* has bf16 arithmetic; if false, computes in fp32 on numbers stored as bf16 */
+    /* the host cannot address HSP_MEM_DEVICE, and calls return before their work is done */
+    bool device;
+    /* Allocates @bytes, aligned to at least 256 bytes; *ret is NULL for 0 bytes. The contents are
+     * zeros if the backend is no device, and undefined otherwise. Returns HSP_ENOMEM, with the
+     * number of bytes in the message, if there is no memory. */
     enum hsp_status (*alloc)(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
                              struct hsp_err *err);
-    void (*release)(struct hsp_backend *b, enum hsp_mem mem, void *p); /* NULL is fine */
-    /* @bytes > 0 of the caller at @p, mapped readable and writable, become HSP_MEM_HOST: copies are
-     * several times as fast, and come later than the call. Until unpin, which comes before the
-     * memory goes and before close; nothing under way may use it then. HSP_ENOMEM,
-     * HSP_EUNSUPPORTED: it stays ordinary. Both NULL: never. */
+    void (*release)(struct hsp_backend *b, enum hsp_mem mem, void *p); /* @p may be NULL */
+    /* Pins @bytes > 0 of the caller's memory at @p, which is mapped readable and writable, as
+     * HSP_MEM_HOST until unpin. Copies to and from pinned memory are several times as fast, but are
+     * done only after the call has returned. The caller unpins the memory before it unmaps it and
+     * before close, when no work uses it. If pin returns HSP_ENOMEM or HSP_EUNSUPPORTED, the memory
+     * stays ordinary. pin and unpin are NULL if the backend never pins. */
     enum hsp_status (*pin)(struct hsp_backend *b, void *p, size_t bytes, struct hsp_err *err);
-    /* Never waits. False: work of a transport may be under way, so it is pinned until trim, and
-     * must stay mapped until this is asked again and true. */
+    /* Ends the pinning, without waiting. Returns false if work of a transport may be under way:
+     * then the memory stays pinned until trim, and must stay mapped until a later call of unpin
+     * returns true. */
     bool (*unpin)(struct hsp_backend *b, void *p);
-    /* No transport gives work to the device until this returns. Frees memory that was released and
-     * kept, since such calls wait for all work of the device; from here on release frees, until
-     * native is asked again. False: the device is busy, nothing was done. NULL: nothing is ever
-     * kept. */
+    /* Frees the memory that was released but kept, because calls that free wait for all work of the
+     * device. The caller sees to it that no transport gives work to the device until trim returns.
+     * After trim release frees memory again, until native is called. Returns false, and does
+     * nothing, if the device is busy. NULL if the backend never keeps released memory. */
     bool (*trim)(struct hsp_backend *b);
-    /* One op; scratch is the backend's, one per queue. HSP_EUNSUPPORTED: op or dtype. */
+    /* Runs one op. The backend has scratch of its own for each queue. Returns HSP_EUNSUPPORTED if
+     * it does not know the op or the dtype. */
     enum hsp_status (*run)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                            struct hsp_err *err);
-    /* linear, linear_dx or linear_dw, and its addend, at once; the call's own output is
-     * not written. *ret_done false: nothing was given, run one after the other. NULL: never. */
+    /* Runs a linear, linear_dx or linear_dw together with the terms that are added to it; the
+     * call's own output is not written. If *ret_done is false, nothing was given to the device, and
+     * the caller runs the product and the addition one after the other. NULL if the backend has no
+     * such products. */
     enum hsp_status (*run_sum)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                const struct hsp_sum *s, bool *ret_done, struct hsp_err *err);
-    /* A product that run, or run_sum where @s is no NULL, may be given later, with the same extents
-     * and alignments: work of its first run for which the device would be idle (a library loads
-     * kernels) is done now. Its output, which nobody uses, is written; its operands may hold
-     * anything. NULL: no run waits. */
+    /* Prepares a product that the caller may give later to run (or to run_sum, if @s is not NULL)
+     * with the same extents and alignments. The first run of a product may wait until the device is
+     * idle, for the library loads kernels; warm does this work now. It writes the product's output,
+     * which nobody uses; the operands may hold anything. NULL if no run waits. */
     enum hsp_status (*warm)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                             const struct hsp_sum *s, struct hsp_err *err);
-    /* Ops, a bit each (1 << op), whose outputs may be added to their present content
-     * (hsp_call.adds); 0: none. */
+    /* The ops, a bit each (1 << op), whose outputs can be added to their present content
+     * (hsp_call.adds). 0 if there is no such op. */
     uint64_t adds;
-    /* @n calls of one op of the mask @many at once: as run for each, in any order; none writes
-     * memory of another. NULL: never. */
+    /* Runs @n calls of one op together; the op is one of the mask @many. The result is that of run
+     * for each call, in any order. No call writes memory that another call uses. NULL if the
+     * backend has no such launches. */
     uint64_t many;
     enum hsp_status (*run_many)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                 uint32_t n, struct hsp_err *err);
-    /* Calls that follow each other and read the same, at once:
-     *   - layernorm_dx or rmsnorm_dx; add, of its output, which then need not be written;
-     *     layernorm_dw or rmsnorm_dw of the same operands; bias_db of the sum, or of the first
-     *     output where there is none. Behind the first all but the last may be left out. Weights'
-     *     gradients are such that may be added.
-     *   - gelu_dx; bias_db of its output.
-     * *ret_done false: nothing was given, run one after the other. NULL: never. */
+    /* Runs together @n consecutive calls that read the same rows. If *ret_done is false, nothing
+     * was given to the device, and the caller runs the calls one after the other. NULL if the
+     * backend has no such launches. There are two kinds:
+     *   - layernorm_dx or rmsnorm_dx; add, which takes the output of the first call, an output that
+     *     then need not be written; layernorm_dw or rmsnorm_dw of the same operands; bias_db of the
+     *     sum, or of the first output if there is no add. Of the calls after the first some may be
+     *     missing, but not all. The gradients of weights may have their bit in hsp_call.adds.
+     *   - gelu_dx; bias_db of its output. */
     enum hsp_status (*run_chain)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                  uint32_t n, bool *ret_done, struct hsp_err *err);
-    /* From @on to its end, run, run_many, run_chain, accumulate, copy, fill and cells of the queue
-     * give the device nothing. The first three make the queue's scratch as large as they need it,
-     * so that no step takes memory. Operands may hold anything. Between begin and end, which may
-     * come then, too, all calls are kept for their key and nothing is done, so that no step builds
-     * its replays; a replay that would take the place of another one is not kept (*ret_replayed).
-     * NULL: scratch is none of the device's memory. */
+    /* Begins (@on) or ends a rehearsal of a queue: run, run_many, run_chain, accumulate, copy, fill
+     * and cells then give the device nothing. run, run_many and run_chain make the queue's scratch
+     * as large as they need it, so that no step allocates memory. Operands may hold anything. begin
+     * and end may be called in a rehearsal, too: the calls between them are recorded under their
+     * key and not run, so that no step has to record its replays. A recording that would displace
+     * another one is not made (*ret_replayed). NULL if scratch is no device memory. */
     enum hsp_status (*rehearse)(struct hsp_backend *b, enum hsp_devq q, bool on,
                                 struct hsp_err *err);
-    /* dst += src (HSP_I_ACC), @n elements; @src of the same type or a narrower real one.
-     * HSP_EUNSUPPORTED: other types. */
+    /* Adds src to dst (the instruction HSP_I_ACC), @n elements. @src has the same type or a
+     * narrower real type. Returns HSP_EUNSUPPORTED for other types. */
     enum hsp_status (*accumulate)(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype dst_type,
                                   void *dst, enum hsp_dtype src_type, const void *src, int64_t n,
                                   struct hsp_err *err);
-    /* Any memory to any memory, also ordinary memory of the host; the two do not overlap. */
+    /* Copies @bytes from any memory to any memory, also from and to ordinary memory of the host.
+     * The two do not overlap. */
     enum hsp_status (*copy)(struct hsp_backend *b, enum hsp_devq q, void *dst, const void *src,
                             size_t bytes, struct hsp_err *err);
-    /* @n elements become @value. */
+    /* Sets @n elements to @value. */
     enum hsp_status (*fill)(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype t, void *dst,
                             double value, int64_t n, struct hsp_err *err);
-    /* dst[cell] <- src[cell], or their sum or the larger one (a NaN is larger than any); the cell
-     * lies in both boxes, dtypes are equal. Either side may lie in HSP_MEM_HOST. */
+    /* Copies src[cell] to dst[cell], or writes their sum or the larger of the two there (a NaN is
+     * larger than any number). The cell lies in both boxes, and both tensors have one dtype. Either
+     * tensor may lie in HSP_MEM_HOST. */
     enum hsp_status (*cells)(struct hsp_backend *b, enum hsp_devq q,
                              const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
                              const struct hsp_box *cell, enum hsp_cells how, struct hsp_err *err);
-    /* ret[k], in HSP_MEM_DEVICE, becomes the hash of all elements of c[k]; @n of them. Of a backend
-     * that is no device, beside run only on another queue than HSP_DEVQ_COMPUTE. HSP_EUNSUPPORTED:
-     * other types. */
+    /* Writes to ret[k], in HSP_MEM_DEVICE, the hash of all elements of c[k], for @n calls. If the
+     * backend is no device, a hash may run at the same time as run only on another queue than
+     * HSP_DEVQ_COMPUTE. Returns HSP_EUNSUPPORTED if a type is neither fp32 nor fp64. */
     enum hsp_status (*hash)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_hash_call *c,
                             uint32_t n, uint64_t *ret, struct hsp_err *err);
-    /* A ticket for everything given to @q so far. Tickets of a queue never descend, all are above
-     * 0; ticket 0 stands for nothing and is always reached. */
+    /* Returns a ticket, a number for all work given to @q until now. The tickets of a queue never
+     * descend and are above 0. Ticket 0 names no work and always counts as reached. */
     enum hsp_status (*mark)(struct hsp_backend *b, enum hsp_devq q, uint64_t *ret_ticket,
                             struct hsp_err *err);
-    /* @q does nothing given from now on until @ticket of @of is reached; the host does not wait. */
+    /* Makes all work that @q is given from now on wait until the device has reached @ticket of
+     * queue @of; the host does not wait. */
     enum hsp_status (*await)(struct hsp_backend *b, enum hsp_devq q, enum hsp_devq of,
                              uint64_t ticket, struct hsp_err *err);
-    /* The host waits until @ticket of @of is reached, and then sees the results of the work before
-     * it. */
+    /* Makes the host wait until the device has reached @ticket of queue @of. Afterwards the host
+     * sees the results of the work before the ticket. */
     enum hsp_status (*finish)(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket,
                               struct hsp_err *err);
-    /* Whether @ticket of @of is reached, without waiting; by any thread. Also true of a device that
-     * has failed: finish says why. */
+    /* Returns whether the device has reached @ticket of queue @of, without waiting; any thread may
+     * call it. Returns true also if the device has failed: finish then returns the error. */
     bool (*reached)(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket);
-    /* Seconds the device spent from one reached mark of a queue to another, both among the newest
-     * HSP_MAX_MARKS of it; HSP_ENOENT: one is older, the device goes on. NULL: not measured, or no
-     * device. */
+    /* Returns the seconds that the device spent from one reached mark of a queue to another. Both
+     * are among the newest HSP_MAX_MARKS marks of the queue. Returns HSP_ENOENT if one is older;
+     * the device still works. NULL if the backend does not measure, or is no device. */
     enum hsp_status (*seconds)(struct hsp_backend *b, enum hsp_devq of, uint64_t from, uint64_t to,
                                double *ret, struct hsp_err *err);
-    /* Replay. Between begin and end the caller gives @q the same run, run_sum, run_many, run_chain,
-     * accumulate, copy, fill and cells with the same pointers for the same key, always, and nothing
-     * else; copies there touch HSP_MEM_DEVICE and HSP_MEM_HOST only. *ret_replayed: it is under way
-     * already, give nothing and do not call end. Any failure between the two ends it: end is called
-     * all the same and forgets the calls. end returns HSP_AGAIN where nothing of it was done,
-     * since the device's library would not repeat it: give the same once more, without begin and
-     * end. Both NULL: never. */
+    /* Let the backend replay calls. Between begin and end the caller gives @q, for one key, always
+     * the same calls of run, run_sum, run_many, run_chain, accumulate, copy, fill and cells with
+     * the same pointers, and no other calls. Copies between them touch HSP_MEM_DEVICE and
+     * HSP_MEM_HOST only. If begin sets *ret_replayed, it has started the recorded calls: the caller
+     * gives none of them and does not call end. If a call between the two fails, the caller gives
+     * no more calls, but does call end, which forgets the recording. end returns HSP_AGAIN if none
+     * of the calls has run, because the device's library would not replay them: the caller gives
+     * the same calls once more, without begin and end. Both are NULL if the backend never
+     * replays. */
     enum hsp_status (*begin)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_digest *key,
                              bool *ret_replayed, struct hsp_err *err);
     enum hsp_status (*end)(struct hsp_backend *b, enum hsp_devq q, struct hsp_err *err);
-    /* The queue as the device's library knows it (cudaStream_t), for transports that work on it;
-     * NULL on a CPU. The calling thread uses this device from then on. Asked again before every
-     * work of a transport: until the next trim the device may wait for others. */
+    /* Returns the queue as the device's library knows it (a cudaStream_t), for transports that give
+     * it work; NULL on a CPU. The calling thread uses this device from then on. A transport calls
+     * native before each piece of its work, for from then until the next trim the device may wait
+     * for other devices. */
     void *(*native)(struct hsp_backend *b, enum hsp_devq q);
-    /* Waits for work under way. Memory not released yet is lost. NULL is not fine. */
+    /* Closes the backend after the work under way has ended. Memory that the caller has not
+     * released must not be used any more. @b must not be NULL. */
     void (*close)(struct hsp_backend *b);
 };
 

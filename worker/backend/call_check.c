@@ -42,8 +42,8 @@ static enum hsp_status check_shapes(const struct hsp_call *c, struct hsp_err *er
         bool same = a->rank == ax.out[i].rank;
         for (uint8_t d = 0; same && d < a->rank; d++) {
             const struct hsp_dim_use *u = &ax.out[i].dim[d];
-            /* the rows of embed_dw's table may be a slice of the attribute's: the output says which
-             */
+            /* The table of embed_dw may have only some of the rows that the attribute states; the
+             * output then says how many. */
             same = a->ext[d] == axis[u->axis] * u->unit || (c->op == HSP_OP_EMBED_DW && d == 0);
         }
         if (!same) {

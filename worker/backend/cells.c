@@ -10,7 +10,8 @@ size_t hsp_cell_bytes(const struct hsp_box *cell, enum hsp_dtype t)
     return (size_t)hsp_box_count(cell) * hsp_dtype_size(t);
 }
 
-/* Offset of the cell's first element and the stride of each dim, in elements. */
+/* Returns the offset of the cell's first element in the box @held, and in @ret the stride of each
+ * dim; both count elements. */
 static int64_t strides(const struct hsp_box *held, const struct hsp_box *cell,
                        int64_t ret[HSP_MAX_RANK])
 {
@@ -23,20 +24,22 @@ static int64_t strides(const struct hsp_box *held, const struct hsp_box *cell,
     return at;
 }
 
-/* Number of leading dims left to walk once trailing dims that are whole in @held are one run. */
+/* Returns the number of leading dims that a walk over the cell has to step through. The dims after
+ * them are contiguous in memory: the cell spans the full extent of each of them in @held, except
+ * perhaps of the first. */
 static int outer_dims(const struct hsp_box *held, const struct hsp_box *cell)
 {
     int d = (int)cell->rank;
     while (d > 0) {
         d--;
         if (cell->hi[d] - cell->lo[d] != held->hi[d] - held->lo[d]) {
-            break; /* a run may end in a cut dim, not go beyond it */
+            break; /* a contiguous run may end in this cut dim, but not go beyond it */
         }
     }
     return d;
 }
 
-/* dst = dst + src, or the larger one; x != x: a NaN stays. */
+/* dst = dst + src, or the larger of the two; a NaN in dst stays, since x != x */
 #define REDUCE_RUN(type, dst, src, n, max)                                   \
     do {                                                                     \
         type *d_ = (void *)(dst);                                            \
@@ -48,7 +51,7 @@ static int outer_dims(const struct hsp_box *held, const struct hsp_box *cell)
         }                                                                    \
     } while (0)
 
-/* The same in fp32, rounded once. */
+/* Adds bf16 numbers, or takes the larger, in fp32, and rounds the result once. */
 static void reduce_bf16(uint16_t *dst, const uint16_t *src, int64_t n, bool max)
 {
     for (int64_t k = 0; k < n; k++) {

@@ -8,7 +8,7 @@ bool hsp_hash_join(const struct hsp_hash_call *c, struct hsp_hash_call *ret)
             return false;
         }
         if (c->ext[d] == 1) {
-            continue; /* its index is 0 */
+            continue; /* an index of this dim is always 0 */
         }
         if (r.rank > 0 && r.stride[r.rank - 1] == c->ext[d] * c->stride[d]) {
             r.ext[r.rank - 1] *= c->ext[d];
@@ -18,7 +18,7 @@ bool hsp_hash_join(const struct hsp_hash_call *c, struct hsp_hash_call *ret)
             r.stride[r.rank++] = c->stride[d];
         }
     }
-    if (r.rank == 0 || r.stride[r.rank - 1] != 1) { /* runs of one element */
+    if (r.rank == 0 || r.stride[r.rank - 1] != 1) { /* every contiguous run has one element */
         r.ext[r.rank] = 1;
         r.stride[r.rank++] = 1;
     }

@@ -9,15 +9,15 @@
 
 #include "proto/base/hash.h"
 
-/* Reports the error of dlopen, in one line. */
+/* Reports the error of dlopen in one line. */
 static enum hsp_status refuse(struct hsp_err *err, const char *what)
 {
     const char *why = dlerror();
     return hsp_err_set(err, HSP_ENODEV, 0, "no GPU: %s: %s", what, why != NULL ? why : "no reason");
 }
 
-/* $HSPMD_PLUGINS, else the folder of the program (as built, or unpacked), else where it was
- * installed. */
+/* Finds the file of the plugin: in $HSPMD_PLUGINS, else in the folder of the program (as built, or
+ * unpacked), else where the plugin was installed. */
 static bool find(char path[PATH_MAX])
 {
     const char *own = getenv("HSPMD_PLUGINS");
@@ -39,7 +39,7 @@ static bool find(char path[PATH_MAX])
     return access(path, R_OK) == 0;
 }
 
-/* The library at @path, which stays loaded when it is one of ours. */
+/* Loads the library at @path. The library stays loaded if it is the plugin of this build. */
 static enum hsp_status take(const char *path, const struct hsp_device_plugin **ret,
                             struct hsp_err *err)
 {
@@ -67,7 +67,7 @@ enum hsp_status hsp_plugin_load(const struct hsp_plugin_paths *p,
     static const struct hsp_plugin_paths usual = {.driver = NULL};
     char path[PATH_MAX];
     p = p != NULL ? p : &usual;
-    /* without them: slower, at worst */
+    /* if they cannot be set, the device is slower at worst */
     (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (dlopen(p->driver != NULL ? p->driver : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == NULL) {
@@ -98,7 +98,7 @@ enum hsp_status hsp_backend_device_open(int device, const struct hsp_device_opts
 
 uint64_t hsp_device_identity(const struct hsp_plugin_paths *paths, int device)
 {
-    static const uint8_t none[16]; /* of a driver that does not know */
+    static const uint8_t none[16]; /* the uuid that a driver reports if it does not know it */
     const struct hsp_device_plugin *p;
     struct hsp_device_info info;
     bool known = hsp_plugin_load(paths, &p, NULL) == HSP_OK &&
