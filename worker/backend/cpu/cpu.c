@@ -20,7 +20,7 @@ static void count_labels(const struct hsp_call *c)
     *(double *)c->out[0].data = (double)found;
 }
 
-/* [b, s, e] and [b, 1, s e] are the same bytes. */
+/* The elements of [b, s, e] and [b, 1, s e] are the same bytes in the same order. */
 static void copy_elements(const struct hsp_call *c)
 {
     size_t bytes = (size_t)hsp_array_count(&c->out[0]) * hsp_dtype_size(c->out[0].dtype);
@@ -117,11 +117,12 @@ enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, stru
     if (st == HSP_OK) {
         st = hsp_cpu_reserve(cpu, 0, err);
     }
-#ifndef HSP_SANITIZE /* there ours are some 20 times slower than OpenBLAS, and tested apart */
+/* under sanitizers our kernels are some 20 times slower than OpenBLAS, and tested apart */
+#ifndef HSP_SANITIZE
     cpu->gemm = hsp_gemm_kernel_at(0);
 #endif
     if (st == HSP_OK && cpu->gemm != NULL) {
-        /* threads is at most HSP_WORKPOOL_MAX now */
+        /* hsp_workpool_new has checked that threads is at most HSP_WORKPOOL_MAX */
         cpu->pack = aligned_alloc(64, (size_t)threads * HSP_GEMM_SCRATCH_BYTES);
         if (cpu->pack == NULL) {
             st = hsp_err_nomem(err, "a backend");
@@ -131,7 +132,8 @@ enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, stru
         cpu_close(&cpu->base);
         return st;
     }
-    /* Process-wide: products are cut by our pool, never again inside the library. */
+    /* Our pool cuts the products, so the library must not cut them again. This holds
+     * process-wide. */
     openblas_set_num_threads(1);
     *ret = &cpu->base;
     return HSP_OK;

@@ -4,7 +4,7 @@
 #include "worker/backend/cpu/cpu.h"
 #include "worker/backend/hash_runs.h"
 
-/* Calls whose elements are numbered one call after the other. */
+/* The arrays to hash. An item of the loop over them is an element; those of call 0 come first. */
 struct sums {
     const struct hsp_hash_call *call;
     uint32_t n;
@@ -20,7 +20,8 @@ static int64_t count(const struct hsp_hash_call *c)
     return n;
 }
 
-/* Elements [lo, hi) of one call, run by run. */
+/* Returns the hash of elements [lo, hi) of one call; each run of consecutive numbers is hashed at
+ * once. */
 static uint64_t hash_part(const struct hsp_hash_call *call, int64_t lo, int64_t hi)
 {
     struct hsp_hash_call c;
@@ -39,7 +40,7 @@ static uint64_t hash_part(const struct hsp_hash_call *call, int64_t lo, int64_t 
     return sum;
 }
 
-/* Elements [lo, hi) of all calls. */
+/* Hashes elements [lo, hi) of all calls. */
 static void hash_range(const void *ctx, unsigned worker, int64_t lo, int64_t hi)
 {
     const struct sums *s = ctx;

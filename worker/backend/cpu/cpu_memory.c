@@ -8,9 +8,9 @@
 #include "proto/op/bf16.h"
 #include "worker/backend/cpu/cpu.h"
 
-#define PAGE ((size_t)4096) /* in front of each area: its length */
+#define PAGE ((size_t)4096) /* a page before each area; it holds the length of the area */
 
-/* Mapped, so that it is zeros and pages nobody touches cost nothing. */
+/* Maps the memory, so that it is zeros, and pages that nobody touches cost nothing. */
 static enum hsp_status mem_alloc(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
                                  struct hsp_err *err)
 {
@@ -55,8 +55,8 @@ static void copy_range(const void *ctx, unsigned worker, int64_t lo, int64_t hi)
     memcpy(c->dst + lo, c->src + lo, (size_t)(hi - lo));
 }
 
-/* The state is copied by the caller and the idle workers. memmove: a program may lay tensors over
- * each other, then their values mean nothing, see cells.h. */
+/* Copies the state by the caller and the idle workers, other memory by memmove: a wrong program may
+ * place tensors over each other (cells.h). */
 static enum hsp_status mem_copy(struct hsp_backend *b, enum hsp_devq q, void *dst, const void *src,
                                 size_t bytes, struct hsp_err *err)
 {
@@ -77,7 +77,7 @@ static enum hsp_status mem_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp
     (void)b;
     (void)q;
     (void)err;
-    if (n > 0 && fpclassify(value) == FP_ZERO) { /* the same bytes in each type */
+    if (n > 0 && fpclassify(value) == FP_ZERO) { /* zero has the same bytes in each type */
         memset(dst, 0, (size_t)n * hsp_dtype_size(t));
         return HSP_OK;
     }

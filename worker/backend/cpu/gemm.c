@@ -12,7 +12,8 @@
 #define GEMM_CAT_(a, b) a##_##b
 #define GEMM_CAT(a, b)  GEMM_CAT_(a, b)
 
-/* 32 registers of 64 bytes: 12 rows of 2 vectors are summed in 24 of them. */
+/* AVX-512 has 32 registers of 64 bytes; 24 of them hold the sums of a tile, 12 rows of 2
+ * vectors. */
 #define ISA              avx512
 #define TARGET           __attribute__((target("avx512f,fma")))
 #define VEC_BYTES        64
@@ -27,7 +28,7 @@
 #undef FMA_F32
 #undef FMA_F64
 
-/* 16 registers of 32 bytes. */
+/* AVX2 has 16 registers of 32 bytes; 12 of them hold the sums of a tile, 6 rows of 2 vectors. */
 #define ISA              avx2
 #define TARGET           __attribute__((target("avx2,fma")))
 #define VEC_BYTES        32

@@ -50,7 +50,7 @@ void hsp_cpu_accumulate_wide(struct hsp_cpu *cpu, float *dst, const uint16_t *sr
     hsp_workpool_for(cpu->pool, n, HSP_CPU_GRAIN, accumulate_range, &c);
 }
 
-/* @from and @to are of one size, or bf16 and fp32 in either order. */
+/* Copies @from to @to, which have equally many elements, or converts between bf16 and fp32. */
 static void convert(struct hsp_cpu *cpu, const struct hsp_array *from, const struct hsp_array *to)
 {
     struct convert c = {.from = from->data, .to = to->data};
@@ -71,7 +71,8 @@ void hsp_cpu_cast(struct hsp_cpu *cpu, const struct hsp_call *c)
     convert(cpu, &c->in[0], &c->out[0]);
 }
 
-/* Room for fp32 copies of the bf16 operands among @a; adds to *bytes. */
+/* Adds to *bytes the room for fp32 copies of the bf16 operands among @a. Returns false if the sum
+ * does not fit a size_t. */
 static bool count_bytes(const struct hsp_array *a, uint8_t n, size_t *bytes)
 {
     for (uint8_t i = 0; i < n; i++) {
@@ -85,7 +86,8 @@ static bool count_bytes(const struct hsp_array *a, uint8_t n, size_t *bytes)
     return true;
 }
 
-/* Operands @a with those of bf16 in fp32, in the scratch from *at on. */
+/* Returns in @ret the operands @a, those of bf16 as fp32 arrays that lie in the backend's scratch
+ * (cpu->wide) from offset *at. Advances *at by their bytes, rounded up to 64. */
 static void place(struct hsp_cpu *cpu, const struct hsp_array *a, uint8_t n, size_t *at,
                   struct hsp_array *ret)
 {

@@ -1,4 +1,4 @@
-/* Element type of the .inc files: fp32. */
+/* Sets the element type of the .inc files to fp32, with its constants and functions. */
 #ifndef HSP_REAL_F32_H
 #define HSP_REAL_F32_H
 #define REAL           float

@@ -1,4 +1,4 @@
-/* Element type of the .inc files: fp64. */
+/* Sets the element type of the .inc files to fp64, with its constants and functions. */
 #ifndef HSP_REAL_F64_H
 #define HSP_REAL_F64_H
 #define REAL           double

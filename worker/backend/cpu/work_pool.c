@@ -8,8 +8,8 @@
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 
-/* Looks at a condition before sleeping on it: some tens of microseconds, about the cost of a
- * wake-up and longer than the gap between two ops of a step. */
+/* How often a thread looks at a condition before it sleeps: some tens of microseconds, about the
+ * cost of a wake-up and longer than the gap between two ops of a step. */
 #define SPINS 1000
 
 struct pool_thread {
@@ -18,28 +18,28 @@ struct pool_thread {
     pthread_t id;
 };
 
-/* The pool. The caller publishes a loop under the lock by raising `round`; every thread takes part
- * in every round (perhaps with an empty range) and the last one to finish wakes the caller.
+/* The pool. The caller publishes a loop under the lock by raising `round`. Every thread takes part
+ * in every round (perhaps with an empty range), and the last thread to finish wakes the caller.
  *
- * `turn` is held for a loop. The pool counts the loops of its caller, also those that it runs
- * alone. hsp_workpool_beside takes the turn when the caller has begun no loop while a block was
- * worked on. A caller that waits for the turn has counted its loop, so the next block leaves the
- * turn to it. */
+ * A thread that runs a loop on the pool holds `turn`. `loops` counts the loops of the pool's
+ * caller, also those that it runs alone. hsp_workpool_beside takes the turn if the caller has begun
+ * no loop during the last block. A caller that waits for the turn has already counted its loop, so
+ * after the next block hsp_workpool_beside leaves the turn to the caller. */
 struct hsp_workpool {
-    unsigned n;      /* workers, the caller included */
+    unsigned n;      /* workers, with the caller */
     unsigned n_live; /* threads started */
     pthread_mutex_t lock;
     pthread_cond_t start, done;
-    /* Written under the lock; read without it only to guess whether to sleep. */
+    /* Written under the lock. Read without the lock only to guess whether to sleep. */
     _Atomic uint64_t round;
-    _Atomic unsigned left; /* threads that have not finished this round */
+    _Atomic unsigned left; /* threads that have not finished this round yet */
     _Atomic bool stop;
     hsp_range_fn fn;
     const void *ctx;
     int64_t items, chunk;
     struct pool_thread *threads;
     pthread_mutex_t turn;
-    _Atomic uint64_t loops; /* of the caller */
+    _Atomic uint64_t loops; /* the loops that the caller has begun */
 };
 
 static void run_share(hsp_range_fn fn, const void *ctx, unsigned worker, int64_t items,
@@ -133,7 +133,8 @@ struct hsp_workpool *hsp_workpool_free(struct hsp_workpool *p)
     pthread_cond_broadcast(&p->start);
     pthread_mutex_unlock(&p->lock);
     for (unsigned i = 1; i <= p->n_live; i++) {
-        (void)pthread_join(p->threads[i].id, NULL); /* cannot fail: ours and joined once */
+        /* cannot fail: each thread is joinable, and joined once */
+        (void)pthread_join(p->threads[i].id, NULL);
     }
     pthread_cond_destroy(&p->done);
     pthread_cond_destroy(&p->start);
@@ -149,7 +150,7 @@ unsigned hsp_workpool_size(const struct hsp_workpool *p)
     return p->n;
 }
 
-/* One round, with the turn: @chunk items for each worker at most. */
+/* Runs one round for a thread that holds the turn; each worker gets at most @chunk items. */
 static void run_round(struct hsp_workpool *p, int64_t items, int64_t chunk, hsp_range_fn fn,
                       const void *ctx)
 {
@@ -192,13 +193,13 @@ void hsp_workpool_for(struct hsp_workpool *p, int64_t n, int64_t grain, hsp_rang
     pthread_mutex_unlock(&p->turn);
 }
 
-/* Blocks that a worker takes when it has done the one before. */
+/* The blocks of hsp_workpool_beside; a worker that has done a block takes the next. */
 struct blocks {
     struct hsp_workpool *pool;
     int64_t n, block;
     hsp_range_fn fn;
     const void *ctx;
-    uint64_t seen; /* loops of the pool's caller: with another one the pool is given back */
+    uint64_t seen; /* the value of `loops` at the begin; when it changes, the pool is given back */
     _Atomic int64_t next;
 };
 
@@ -225,7 +226,7 @@ void hsp_workpool_beside(struct hsp_workpool *p, int64_t n, int64_t block, hsp_r
 {
     HSP_ASSERT(block >= 1);
     struct blocks b = {.pool = p, .n = n, .block = block, .fn = fn, .ctx = ctx, .seen = p->loops};
-    bool idle = false; /* the caller began no loop during the block before */
+    bool idle = false; /* whether the caller began no loop during the last block */
     while (b.next < n) {
         if (idle && p->n > 1 && n - b.next > block && pthread_mutex_trylock(&p->turn) == 0) {
             run_round(p, p->n, 1, run_blocks, &b);
