@@ -1,16 +1,16 @@
-/* Holds the arguments, places and bounds that the kernels of attention share.
+/* Declares the arguments, offsets and bounds that the kernels of attention share.
  *
  * Role:   attention_call.cu reads a call into struct att and chooses the kernels: flash_forward.cu
- *         and flash_backward.cu (bf16, tensor cores, heads of up to 256 elements in multiples of 8)
- *         or attention_plain.cu (fp32, fp64, and bf16 of other shapes or on devices without its
- *         instructions).
- * Rows:   query row i sees the keys first(i) .. seen(i) - 1 of the block given: seen(i) = t, or
- *         clamp(shift + i + 1) when causal; first(i) = 0, or where its document begins when packed.
- *         A row with first(i) >= seen(i) is dead: o = 0, lse = -inf, no gradient.
- * Method: Dao, FlashAttention-2 (2023): one block makes one tile of rows, keys stream past it,
- *         scores live in registers. Backward is two passes, dq by query tiles and dk, dv by key
- *         tiles: 7 products in place of 5, and no sum depends on the order in which blocks end.
- */
+ *         and flash_backward.cu (bf16 on tensor cores, heads of up to 256 elements in multiples of
+ *         8) or attention_plain.cu (fp32, fp64, bf16 of other shapes, and bf16 on devices without
+ *         bf16 instructions).
+ * Rows:   query row i sees the keys first(i) .. seen(i) - 1 of the block of keys given. seen(i) is
+ *         t, or clamp(shift + i + 1) if causal. first(i) is 0, or, if packed, the begin of the
+ *         row's document. A row with first(i) >= seen(i) is dead: o = 0, lse = -inf, no gradient.
+ * Method: Dao, FlashAttention-2 (2023): one block computes one tile of rows and reads the keys step
+ *         by step; scores stay in registers. The backward pass has two kernels, dq by tiles of
+ *         queries and dk, dv by tiles of keys: 7 products in place of 5, but no sum depends on the
+ *         order in which blocks end. */
 #ifndef HSP_ATTENTION_CUH
 #define HSP_ATTENTION_CUH
 #include "worker/backend/cuda/cuda.h"
@@ -20,29 +20,31 @@
 #define ATT_LN2   0.6931471805599453f
 #define ATT_MAX_D 256
 
-/* One call, by value to kernels. q, o, dout, dq: [b, s, h d]; k, v, dk, dv: [b, t, h / group d];
- * lse: [b, s, h]; starts: [b, s] or NULL. */
+/* The arguments of one call, which kernels get by value. q, o, dout, dq: [b, s, h d]; k, v, dk, dv:
+ * [b, t, h / group d]; lse: [b, s, h]; starts: [b, s] or NULL. */
 struct att {
     const void *q, *k, *v, *o, *dout, *lse;
     const int32_t *starts;
     void *out, *out_lse, *dq, *dk, *dv;
     float2 *stat; /* scratch of backward on tensor cores, [b, h, s_pad]: lse log2(e), delta */
-    void *delta;  /* scratch of the other backward, [b, s, h]: delta */
-    int2 *bounds; /* scratch of backward when packed, [b, tiles of ATT_STEP rows]: the least and the
-                      largest first of the rows that see anything */
+    void *delta;  /* scratch of backward without tensor cores, [b, s, h]: delta */
+    /* scratch of backward if packed, [b, tiles of ATT_STEP rows]: the least and the largest
+     * first(i) of the rows that see a key */
+    int2 *bounds;
     int64_t first_key;
     int b, s, t, h, group, d;
     int key_heads;              /* h / group */
-    int64_t stride_q, stride_k; /* h d, key_heads d: from row to row */
+    int64_t stride_q, stride_k; /* h d, key_heads d: the elements from row to row */
     int s_pad;                  /* s rounded up to ATT_STEP */
-    int shift;                  /* global position of the first query less that of the first key */
-    int tiles; /* tiles of rows (or keys) that the running kernel makes of one head */
+    /* the global position of the first query minus that of the first key */
+    int shift;
+    int tiles; /* tiles of rows (or keys) that the running kernel computes of one head */
     bool causal;
     float scale;
     double scale64;
 };
 
-#define ATT_STEP 64 /* rows of a step of the pass over queries */
+#define ATT_STEP 64 /* rows of a step in the kernel that reads queries step by step */
 
 static __host__ __device__ __forceinline__ int att_clamp(int64_t x, int lo, int hi)
 {
@@ -54,7 +56,7 @@ static __device__ __forceinline__ int att_seen(const struct att &a, int i)
     return a.causal ? att_clamp((int64_t)a.shift + i + 1, 0, a.t) : a.t;
 }
 
-/* @i < s */
+/* Returns first(@i) of sequence @b; @i < s. */
 static __device__ __forceinline__ int att_first(const struct att &a, int b, int i)
 {
     if (a.starts == nullptr) {
@@ -63,7 +65,7 @@ static __device__ __forceinline__ int att_first(const struct att &a, int b, int 
     return att_clamp(a.starts[(int64_t)b * a.s + i] - a.first_key, 0, a.t);
 }
 
-/* Where head @head of row @i of sequence @b begins among queries, and among keys. */
+/* Return the offset of head @head of row @i of sequence @b: among queries, and among keys. */
 static __device__ __forceinline__ int64_t att_at_q(const struct att &a, int b, int i, int head)
 {
     return (((int64_t)b * a.s + i) * a.h + head) * a.d;
@@ -74,8 +76,8 @@ static __device__ __forceinline__ int64_t att_at_k(const struct att &a, int b, i
     return (((int64_t)b * a.t + i) * a.key_heads + key_head) * a.d;
 }
 
-/* The tile that block @block of a pass over queries makes: those of a head lie together, late rows,
- * which see the most keys, first. */
+/* The tile that block @block of a kernel over tiles of queries computes. The tiles of a head have
+ * consecutive blocks; late rows, which see the most keys, come first. */
 struct att_place {
     int r0, head, b; /* first row, query head, sequence */
 };
@@ -86,15 +88,15 @@ static __device__ __forceinline__ struct att_place att_place_of(const struct att
     return {(a.tiles - 1 - block % a.tiles) * rows, block / a.tiles % a.h, block / a.tiles / a.h};
 }
 
-/* Which keys the rows r0 .. r0 + n - 1 see: all lie in lo .. hi - 1, and all rows see some_lo ..
- * some_hi - 1. Nothing: hi <= lo. */
+/* The keys that the rows r0 .. r0 + n - 1 see: every row sees only keys in lo .. hi - 1, and sees
+ * all keys in all_lo .. all_hi - 1. If hi <= lo, no row sees a key. */
 struct att_range {
     int lo, hi, all_lo, all_hi;
 };
 
-/* The range of a tile of rows; all threads of the block (at least @n, a multiple of 32) call.
- * @room: 64 ints of shared memory, free before; a barrier is needed before it is used for anything
- * else. */
+/* Returns the range of a tile of rows. All threads of the block call it (at least @n, a multiple of
+ * 32). @room is 64 ints of shared memory that nothing uses; the caller needs a barrier before it
+ * uses @room again. */
 static __device__ __forceinline__ struct att_range att_tile_range(const struct att &a, int b,
                                                                   int r0, int n, int *room)
 {
@@ -127,12 +129,13 @@ static __device__ __forceinline__ struct att_range att_tile_range(const struct a
     return r;
 }
 
-/* Each launches its kernels on stream @q of @g; errors of launching are the caller's to find. */
+/* Launch the kernels on stream @q of @g. The caller finds errors of the launch. */
 enum hsp_status att_flash_forward(struct hsp_cuda *g, enum hsp_devq q, struct att *a,
                                   struct hsp_err *err);
 enum hsp_status att_flash_backward(struct hsp_cuda *g, enum hsp_devq q, struct att *a,
                                    struct hsp_err *err);
-/* @t: type of the data; lse is fp64 where they are fp64, else fp32. */
+/* Launch the kernels without tensor cores; @t is the type of the data. lse is fp64 if the data are,
+ * else fp32. */
 enum hsp_status att_plain_forward(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype t,
                                   struct att *a, struct hsp_err *err);
 enum hsp_status att_plain_backward(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype t,

@@ -1,10 +1,10 @@
-/* Runs the attention ops of the catalogue: reads and checks a call, and gives it to the kernels
- * that fit. */
+/* Runs the attention ops of the catalogue: reads and checks a call, and launches the kernels that
+ * fit it. */
 #include "worker/backend/cuda/attention.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/products.h"
 
-#define ATT_MAX_ROWS (1 << 30) /* positions are ints, and so are sums of two */
+#define ATT_MAX_ROWS (1 << 30) /* positions, and sums of two positions, are ints */
 
 static int att_int(int64_t x)
 {
@@ -25,7 +25,7 @@ static enum hsp_status att_read(const struct hsp_call *c, const struct hsp_array
                            hsp_op_name(c->op), (long long)d, ATT_MAX_D);
     }
     int64_t h = q->ext[2] / d, rows = q->ext[1] > k->ext[1] ? q->ext[1] : k->ext[1];
-    /* a block makes at least 16 rows of one head, or half of them; a warp one row of delta */
+    /* a block computes at least 16 rows of a head, or half of them; a warp one row of delta */
     double blocks = ((double)rows + 64) / 8 * (double)h * (double)q->ext[0];
     if (rows > ATT_MAX_ROWS || q->ext[2] > ATT_MAX_ROWS || blocks > 2e9) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "%s: %lld sequences of %lld rows of %lld heads",
@@ -48,7 +48,7 @@ static enum hsp_status att_read(const struct hsp_call *c, const struct hsp_array
     return HSP_OK;
 }
 
-/* Whether the kernels for tensor cores take the call: they copy 16 bytes at a time. */
+/* Returns whether the kernels for tensor cores can run the call: they copy 16 bytes at a time. */
 static bool att_fits_flash(const struct hsp_cuda *g, enum hsp_dtype t, const struct att *a)
 {
     bool aligned = hsp_aligned(a->q) && hsp_aligned(a->k) && hsp_aligned(a->v) &&
@@ -101,8 +101,9 @@ enum hsp_status hsp_cuda_attention_bwd(struct hsp_cuda *g, enum hsp_devq q,
 
 /* ---- two blocks of keys ---- */
 
-/* o = (e^l1 o1 + e^l2 o2) / (e^l1 + e^l2), relative to the larger lse; of two rows of lse -inf all
- * weights are 0. Elements i .. i + N - 1 lie in one head. */
+/* Merges the results of two blocks of keys: o = (e^l1 o1 + e^l2 o2) / (e^l1 + e^l2), computed
+ * relative to the larger lse. If both lse are -inf, both weights are 0. Elements i .. i + N - 1 lie
+ * in one head. */
 template <class T> struct att_merge {
     typedef hsp_wide<T> W;
     const T *o1, *o2;

@@ -1,6 +1,7 @@
-/* Computes attention without tensor cores, for fp32, fp64, and for bf16 where flash*.cu has no
- * kernel: the same method, with tiles in shared memory in the wide type, 16 x 16 threads, TS x TS
- * scores and TS x NC results a thread. Sums are made in ascending order of keys or rows. */
+/* Computes attention without tensor cores, for fp32, fp64, and for bf16 if flash*.cu has no kernel.
+ * The method is that of attention.cuh, with tiles in shared memory in the wide type, 16 x 16
+ * threads, and TS x TS scores and TS x NC results a thread. Sums are made in ascending order of
+ * keys or rows. */
 #include "worker/backend/cuda/attention.cuh"
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_fault.h"
@@ -10,7 +11,7 @@
 #define PLAIN_SIDE    16
 #define PLAIN_THREADS (PLAIN_SIDE * PLAIN_SIDE)
 
-/* tile[ROWS][d + 1] <- rows r0 on of @n, @stride apart; zeros beyond the last. */
+/* tile[ROWS][d + 1] <- rows from r0 on of the @n rows, @stride apart; zeros beyond the last row. */
 template <class T, int ROWS>
 static __device__ __forceinline__ void plain_load(hsp_wide<T> *tile, const T *from, int64_t stride,
                                                   int r0, int n, int d)
@@ -62,7 +63,7 @@ static __device__ __forceinline__ void plain_add(W (&sum)[TS][NC], const W *p, c
     }
 }
 
-/* Rows r0 on of @to, as far as they lie below @n <- factor[row] * sum */
+/* Rows of @to from r0 on, below @n <- factor[row] * sum. */
 template <class T, int TS, int NC>
 static __device__ __forceinline__ void plain_store(T *to, int64_t stride, int r0, int n, int d,
                                                    const hsp_wide<T> (&sum)[TS][NC],
@@ -81,12 +82,13 @@ static __device__ __forceinline__ void plain_store(T *to, int64_t stride, int r0
     }
 }
 
-/* Softmax as it comes along, of the rows ty + 16 i: the largest score and the sum so far. */
+/* The softmax so far of the rows ty + 16 i: the largest score, and the sum. */
 template <int TS, class T> struct plain_softmax {
     typedef hsp_wide<T> W;
     W most[TS], sum[TS];
 
-    /* c <- e^(c - largest so far) to @p; returns in @shrink by how much earlier sums shrink. */
+    /* Writes e^(c - largest so far) to @p. Returns in @shrink the factors by which earlier sums are
+     * multiplied. */
     __device__ __forceinline__ void take(W (&c)[TS][TS], W *p, W (&shrink)[TS])
     {
         int tx = threadIdx.x % PLAIN_SIDE, ty = threadIdx.x / PLAIN_SIDE;
@@ -118,7 +120,8 @@ template <int TS, class T> struct plain_softmax {
     }
 };
 
-/* Bytes of shared memory of a kernel with @tiles tiles of rows and @weights tiles of scores. */
+/* Returns the bytes of shared memory of a kernel with @tiles tiles of rows and @weights tiles of
+ * scores. */
 template <class T, int TS> static size_t plain_bytes(const struct att *a, int tiles, int weights)
 {
     size_t rows = PLAIN_SIDE * TS, room = 64 * sizeof(int);
@@ -192,7 +195,7 @@ static __global__ void __launch_bounds__(PLAIN_THREADS) plain_forward_kernel(str
 
 /* ---- backward ---- */
 
-/* One warp: one row of one head. */
+/* Computes delta of one row of one head in each warp. */
 template <class T> static __global__ void plain_delta_kernel(struct att a)
 {
     typedef hsp_wide<T> W;
@@ -213,7 +216,8 @@ template <class T> static __global__ void plain_delta_kernel(struct att a)
     }
 }
 
-/* Weight of a pair, and the gradient of its score without the scale. */
+/* *score <- the weight of a query and a key, *grad <- the gradient of their score without the
+ * scale. */
 template <class W>
 static __device__ __forceinline__ void plain_pair(const struct att &a, int b, int row, int key,
                                                   W lse, W delta, W *score, W *grad)
@@ -276,7 +280,7 @@ static __global__ void __launch_bounds__(PLAIN_THREADS) plain_dq_kernel(struct a
     plain_store<T>((T *)a.dq + at_q, a.stride_q, r0, a.s, a.d, dq, lse);
 }
 
-/* One block: one tile of keys of one key head. */
+/* Computes dk and dv of one tile of keys of one key head in each block. */
 template <class T, int TS, int NC>
 static __global__ void __launch_bounds__(PLAIN_THREADS) plain_dkv_kernel(struct att a)
 {
@@ -339,7 +343,8 @@ static __global__ void __launch_bounds__(PLAIN_THREADS) plain_dkv_kernel(struct 
 
 /* ---- host ---- */
 
-/* Gives @kernel, one block for each tile of @rows rows of each of @heads heads, to the queue. */
+/* Launches @kernel with one block for each tile of @tile_rows of the @rows rows of each of @heads
+ * heads. */
 static enum hsp_status plain_launch(struct hsp_cuda *g, enum hsp_devq q, void (*kernel)(struct att),
                                     struct att *a, int rows, int tile_rows, int heads, size_t bytes,
                                     struct hsp_err *err)
@@ -348,7 +353,7 @@ static enum hsp_status plain_launch(struct hsp_cuda *g, enum hsp_devq q, void (*
     if (a->tiles == 0) {
         return HSP_OK;
     }
-    /* the most there is, always: heads of another width may be in a graph */
+    /* always the most: a graph may have a launch for heads of another width */
     cudaError_t e = cudaFuncSetAttribute(
         (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, g->smem_block);
     if (e != cudaSuccess) {
@@ -386,7 +391,7 @@ static enum hsp_status plain_backward(struct hsp_cuda *g, enum hsp_devq q, struc
                                        a->key_heads, plain_bytes<T, TS>(a, 4, 2), err);
 }
 
-/* The widest tiles that fit into the shared memory of a block. */
+/* Runs the kernels with the largest tiles that fit into the shared memory of a block. */
 template <class T>
 static enum hsp_status plain_choose(struct hsp_cuda *g, enum hsp_devq q, bool forward,
                                     struct att *a, struct hsp_err *err)

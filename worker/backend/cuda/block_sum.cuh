@@ -1,5 +1,5 @@
-/* Sums over the threads of a block, or of a warp, in one order, so that all runs have equal
- * bits. */
+/* Sums values over the threads of a block, or of a warp, in one order, so that the bits of all runs
+ * are equal. */
 #ifndef HSP_BLOCKSUM_CUH
 #define HSP_BLOCKSUM_CUH
 #include <cuda_runtime.h>
@@ -13,8 +13,8 @@ template <class W> static __device__ __forceinline__ W hsp_warp_sum(W v)
     return v;
 }
 
-/* Sums of @K values over the G threads that share a row: a warp, or the whole block. All of them
- * get the sums. Barriers keep @part free for the next call. */
+/* Sums each of @K values over the G threads that share a row: a warp, or all threads of the block.
+ * Each of these threads gets the sums. Barriers keep @part free for the next call. */
 template <int G, int K, class W> static __device__ __forceinline__ void hsp_group_sum(W (&v)[K])
 {
 #pragma unroll

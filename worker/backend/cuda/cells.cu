@@ -1,9 +1,10 @@
-/* Copies, adds, or takes the larger of strided cells of tensors. The device's twin of
- * worker/backend/cells.c. */
+/* Copies cells between strided tensors, adds them, or takes the larger of both.
+ * worker/backend/cells.c does the same on the host. */
 #include "worker/backend/cuda/element.cuh"
 
-/* Dims of extent 1 are dropped and dims that lie behind one another in both tensors are joined;
- * then everything counts in units: an element, or 16 bytes of a copy. The last dim is a run. */
+/* A cell in both tensors. Dims of extent 1 are left out, and two dims that are contiguous in both
+ * tensors are joined. Extents and strides count units: an element, or 16 bytes of a copy. The last
+ * dim is contiguous. */
 struct cells_shape {
     int rank;                                                        /* >= 1 */
     int64_t ext[HSP_MAX_RANK], dst[HSP_MAX_RANK], src[HSP_MAX_RANK]; /* strides */
@@ -26,7 +27,7 @@ struct cells_add {
         *dst = (int32_t)((uint32_t)*dst + (uint32_t)*src);
     }
 };
-/* A NaN is larger than any. */
+/* A NaN is larger than any number. */
 struct cells_max {
     template <class T> static __device__ void run(T *dst, const T *src)
     {
@@ -41,8 +42,8 @@ struct cells_max {
     }
 };
 
-/* Where unit @i lies in both tensors; I: unsigned where the cell allows, whose division is
- * cheap. */
+/* Computes the offset of unit @i in both tensors. I is an unsigned type; if the cell is small
+ * enough it has 32 bits, whose division is cheap. */
 template <class I>
 static __device__ __forceinline__ void cells_place(const cells_shape &s, int64_t i, int64_t *to,
                                                    int64_t *from)
@@ -113,7 +114,7 @@ static void shape_of(const struct hsp_box *cell, const int64_t *dst, const int64
     }
 }
 
-/* Whether @units elements at a time stay together and aligned in both tensors. */
+/* Returns whether @units consecutive elements are contiguous and aligned in both tensors. */
 static bool divides(const struct cells_shape *s, int64_t units, const void *dst, const void *src)
 {
     int last = s->rank - 1;

@@ -1,29 +1,29 @@
-/* Sums over rows, for the gradients of biases and of the weights of norms, and that of GELU
- * together with the sums over it.
+/* Sums over rows, for the gradients of biases and of the weights of norms. Also computes the
+ * gradient of GELU together with the sums over its rows.
  *
- * A block sums 32 groups of N columns over a range of rows, eight rows at a time; ranges are added
- * up by a second kernel. Runs of RUN rows are summed in the wide type, and runs
- * in fp64. Ranges depend on the shape alone. */
+ * A block sums 32 groups of N columns over a range of rows, with eight rows of threads; a second
+ * kernel adds up the ranges (range_sum.cuh). A thread sums RUN of its rows in the wide type, and
+ * these sums in fp64. Ranges depend on the shape alone. */
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/kernels.h"
 #include "worker/backend/cuda/range_sum.cuh"
 
-#define ACROSS 32 /* threads of a block along columns */
-#define DOWN   8  /* along rows */
+#define ACROSS 32 /* threads of a block along the columns */
+#define DOWN   8  /* threads of a block along the rows */
 #define RUN    8
 
 template <class T> struct colsum_args {
     int64_t rows, n;
     const T *dy, *x = nullptr;
     const hsp_wide<T> *mean = nullptr, *rstd = nullptr;
-    T *dx = nullptr;        /* GELU */
-    int64_t per = 0;        /* rows of a range */
+    T *dx = nullptr;        /* the output of COLSUM_GELU */
+    int64_t per = 0;        /* rows of one range */
     double *part = nullptr; /* [sums][ranges][n] */
 };
 
-/* K sums: of dy; of dy xhat (RMSNorm); of dy xhat and of dy (LayerNorm); of the gradient of GELU,
- * as it is written. */
+/* The sums that a kernel makes: of dy; of dy xhat (RMSNorm); of dy xhat and of dy (LayerNorm); of
+ * the gradient of GELU, which it also writes. */
 enum colsum_kind { COLSUM_PLAIN, COLSUM_RMS, COLSUM_LAYER, COLSUM_GELU };
 
 template <class T, int N, colsum_kind KIND, int K>
@@ -172,7 +172,7 @@ enum hsp_status hsp_cuda_rmsnorm_dw(struct hsp_cuda *g, enum hsp_devq q, const s
     return by_type<COLSUM_RMS>(g, q, c, err);
 }
 
-/* dx of GELU, and the sums over its rows. */
+/* Computes dx of GELU, and the sums over its rows. */
 enum hsp_status hsp_cuda_gelu_chain(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                     bool *ret_done, struct hsp_err *err)
 {

@@ -1,13 +1,14 @@
-/* Inside of the CUDA backend: declarations that its host side and its kernels share.
+/* Declares the structures and functions that the host side of the CUDA backend and its kernels
+ * share.
  *
- * Role:      the files of C: cuda_device.c opens a device and gives it ops, cuda_memory.c is its
- *            memory, cuda_queue.c streams and tickets, cuda_replay.c graphs, cuda_fault.c errors,
- *            cuda_plugin.c the exported symbol. Every .cu file exports kernels for ops; the table
- *            lists them by op. No CUDA type leaves this folder and worker/comm/nccl.
- * Threads:   fields of a queue belong to its caller (backend.h); the rest is constant after open or
- *            under the lock.
- * Numbers:   a kernel reads bf16 or fp32 (fp64 where the op has it), computes in fp32 and sums in
- *            fp32 or fp64; statistics (mean, rstd, lse, loss) are fp32 where the data are bf16. */
+ * Role:    cuda_device.c opens a device and gives it ops; cuda_memory.c has its memory,
+ *          cuda_queue.c streams and tickets, cuda_replay.c graphs, cuda_fault.c errors,
+ *          cuda_plugin.c the exported symbol. Every .cu file exports kernels for ops; op_table.c
+ *          lists them by op. Only this folder and worker/comm/nccl use types of CUDA.
+ * Threads: fields of a queue belong to its caller (backend.h); other fields are constant after
+ *          open, or protected by the lock.
+ * Numbers: a kernel reads bf16 or fp32 (fp64 if the op has it), computes in fp32 and sums in fp32
+ *          or fp64; statistics (mean, rstd, lse, loss) are fp32 if the data are bf16. */
 #ifndef HSP_CUDA_H
 #define HSP_CUDA_H
 #include <cublasLt.h>
@@ -19,42 +20,43 @@ extern "C" {
 
 struct hsp_cuda_memory; /* the blocks allocated */
 struct hsp_cuda_queue;  /* tickets, graphs, and the names of the last ops */
-struct hsp_cuda_fault;  /* why the device is lost */
+struct hsp_cuda_fault;  /* the failure that lost the device */
 
 struct hsp_cuda {
     struct hsp_backend base; /* first: the public object */
-    int device;              /* number of the device in this process */
+    int device;              /* the number of the device in this process */
     int sm;                  /* compute capability, 10 major + minor: 75 to 121 */
     int n_sms;               /* multiprocessors */
-    int smem_block;          /* bytes of shared memory a block may ask for */
-    bool tf32;               /* products of fp32 by TF32; only when the job asks for it */
-    bool sync;               /* every op is waited for, so that an error names its op */
+    int smem_block;          /* the most bytes of shared memory that a block may ask for */
+    bool tf32;               /* computes products of fp32 in TF32; only if the job asks for it */
+    bool sync;               /* waits for every op, so that an error names its op */
     cudaStream_t stream[HSP_N_DEVQ];
     cublasLtHandle_t lt;
-    void *scratch[HSP_N_DEVQ]; /* use hsp_cuda_scratch */
+    void *scratch[HSP_N_DEVQ]; /* read it by hsp_cuda_scratch only */
     size_t scratch_bytes[HSP_N_DEVQ];
-    struct hsp_cuda_queue *queue;   /* owned, HSP_N_DEVQ of them */
+    struct hsp_cuda_queue *queue;   /* owned: an array of HSP_N_DEVQ queues */
     struct hsp_cuda_memory *memory; /* owned */
     void *graphs_lock;              /* owned: a mutex */
     struct hsp_cuda_fault *fault;   /* owned */
-    void *gemm; /* owned by cuda_gemm.c: plans of products it has chosen; NULL at first */
+    void *gemm; /* owned by cuda_gemm.c: the plans of its products; NULL at first */
 };
 
-/* Gives one op to stream @q. Types, shapes and empty outputs were looked at before: no output is
- * empty, an input may be (its sum is 0). Errors of the launch itself are found by the caller, which
- * names the op: a kernel returns HSP_OK after HSP_LAUNCH. HSP_EUNSUPPORTED: a dtype or extent it
- * has no code for; HSP_ENOMEM: scratch. */
+/* Gives one op to stream @q. The caller has checked types, shapes and empty outputs: no output is
+ * empty, but an input may be (its sum is 0). A kernel returns HSP_OK after HSP_LAUNCH; the caller
+ * finds errors of the launch and names the op. Returns HSP_EUNSUPPORTED if it has no code for a
+ * dtype or extent, HSP_ENOMEM if there is no scratch. */
 typedef enum hsp_status (*hsp_cuda_kernel)(struct hsp_cuda *g, enum hsp_devq q,
                                            const struct hsp_call *c, struct hsp_err *err);
 
-/* By op (op_table.c); NULL: not on this device. */
+/* The kernels by op (op_table.c). NULL: this device cannot run the op. */
 extern const hsp_cuda_kernel hsp_cuda_kernels[HSP_N_OPS];
 
-/* cudaSuccess: the library has kernels for the device that the thread uses.
- * cudaErrorNoKernelImageForDevice or cudaErrorInvalidDeviceFunction: none. map.cu */
+/* Returns cudaSuccess if the library has kernels for the device that the thread uses, else
+ * cudaErrorNoKernelImageForDevice, cudaErrorInvalidDeviceFunction or a failure. map.cu */
 cudaError_t hsp_cuda_find_code(void);
 
-/* The functions of backend.h that are kernels; n > 0, types were looked at. cells.cu */
+/* Implement the functions of backend.h that launch kernels; n > 0, and the caller has checked the
+ * types. accumulate and fill are in map.cu, cells in cells.cu, hash in hash.cu. */
 enum hsp_status hsp_cuda_accumulate(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype dst_type,
                                     void *dst, enum hsp_dtype src_type, const void *src, int64_t n,
                                     struct hsp_err *err);

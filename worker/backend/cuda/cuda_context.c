@@ -8,7 +8,7 @@
 #include "worker/backend/cuda/cuda_host.h"
 #include "worker/backend/cuda/cuda_memory.h"
 
-static _Thread_local int bound = -1; /* the device this thread uses */
+static _Thread_local int bound = -1; /* the device that this thread uses; -1: unknown */
 
 enum hsp_status hsp_cuda_queue_need(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err *err)
 {
@@ -24,7 +24,7 @@ enum hsp_status hsp_cuda_queue_need(struct hsp_cuda *g, enum hsp_devq q, struct 
     }
     int least = 0, most = 0;
     cudaError_t e = cudaDeviceGetStreamPriorityRange(&least, &most);
-    if (e == cudaSuccess) { /* queues that others wait for have priority */
+    if (e == cudaSuccess) { /* queues for which other queues or other devices wait have priority */
         e = cudaStreamCreateWithPriority(&g->stream[q], cudaStreamNonBlocking,
                                          q == HSP_DEVQ_COMPUTE || q == HSP_DEVQ_STATE ? least
                                                                                       : most);
@@ -59,7 +59,7 @@ void hsp_cuda_queue_fini(struct hsp_cuda *g, enum hsp_devq q)
     free(u->graph);
     for (size_t i = 0; u->event != NULL && i < HSP_MAX_MARKS; i++) {
         if (u->event[i] != NULL) {
-            (void)cudaEventDestroy(u->event[i]); /* the queue is over: errors are ignored */
+            (void)cudaEventDestroy(u->event[i]); /* the queue is closed: errors are ignored */
         }
     }
     free(u->event);

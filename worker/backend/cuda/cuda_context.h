@@ -1,7 +1,7 @@
-/* Binds threads to the device, and makes and ends the streams of its queues.
+/* Binds threads to the device, and makes and closes the streams of its queues.
  *
- * CUDA keeps the current device by thread. hsp_cuda_bind sets it where it is another one.
- */
+ * CUDA has a current device for each thread. hsp_cuda_bind sets it if the thread used another
+ * device before. */
 #ifndef HSP_CUDA_CONTEXT_H
 #define HSP_CUDA_CONTEXT_H
 #include "worker/backend/cuda/cuda.h"
@@ -10,18 +10,18 @@
 extern "C" {
 #endif
 
-/* The calling thread uses this device from now on. All changes go through here: every thread
- * remembers its own device. */
+/* Makes @device the current device of the calling thread. Every change of the current device calls
+ * this function, since each thread remembers its device. */
 cudaError_t hsp_cuda_use(int device);
-/* The calling thread forgets its device, so that the next bind sets it anew. */
+/* Makes the calling thread forget its device, so that the next bind sets it again. */
 void hsp_cuda_unbind(void);
-/* The calling thread uses the device of @g from now on. Every function of backend.h begins with it.
- * HSP_EIO: the device is lost. */
+/* Makes the device of @g the current device of the calling thread. Every function of backend.h
+ * calls it first. Returns HSP_EIO if the device is lost. */
 enum hsp_status hsp_cuda_bind(struct hsp_cuda *g, struct hsp_err *err);
-/* Makes the stream and the room for tickets of queue @q, if it has none yet. HSP_ENOMEM,
- * HSP_EIO. */
+/* Makes the stream of queue @q and the room for its tickets, if the queue has none yet. Returns
+ * HSP_ENOMEM or HSP_EIO. */
 enum hsp_status hsp_cuda_queue_need(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err *err);
-/* Ends the stream, tickets and graphs of queue @q; nothing may be under way. */
+/* Destroys the stream, tickets and graphs of queue @q; no work may be under way. */
 void hsp_cuda_queue_fini(struct hsp_cuda *g, enum hsp_devq q);
 
 #ifdef __cplusplus

@@ -17,7 +17,7 @@
 
 /* ---- giving work to a queue ---- */
 
-/* Begins every call. */
+/* Begins every call of a queue: binds the thread, and refuses calls after a failed one. */
 static enum hsp_status enter(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err *err)
 {
     enum hsp_status st = hsp_cuda_bind(g, err);
@@ -33,8 +33,8 @@ static enum hsp_status enter(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err
     return st;
 }
 
-/* And ends so: the fault of a launch is told here, under the name of the op. Work that cannot be
- * captured is no failure: nothing has run, and end will ask for all of it once more. */
+/* Ends every call of a queue. Reports the error of a launch, under the name of the op. Work that
+ * cannot be captured is no failure: nothing has run, and end will ask for all calls once more. */
 static enum hsp_status leave(struct hsp_cuda *g, enum hsp_devq q, const char *name,
                              enum hsp_status st, struct hsp_err *err)
 {
@@ -54,7 +54,7 @@ static enum hsp_status leave(struct hsp_cuda *g, enum hsp_devq q, const char *na
     return st;
 }
 
-/* A call between begin and end, for its graph. */
+/* Adds a call between begin and end to the description of its graph. */
 static void trace_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c)
 {
     int64_t words[8 + 5 * (HSP_MAX_IN + HSP_MAX_OUT)] = {c->op,        c->n_in,      c->n_out,
@@ -75,24 +75,25 @@ static void trace_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_cal
 #define OP(op) (UINT64_C(1) << HSP_OP_##op)
 #define ADDS   (OP(BIAS_DB) | OP(LAYERNORM_DW) | OP(RMSNORM_DW) | OP(LINEAR_DW) | OP(EMBED_DW))
 #define MANY   (OP(ADAMW) | OP(SGDM) | OP(SQSUM) | OP(NARROW))
-/* Their first act is to ask for scratch. */
+/* The ops whose kernels first ask for scratch. */
 #define SCRATCH                                                                           \
     (OP(BIAS_DB) | OP(LAYERNORM_DW) | OP(RMSNORM_DW) | OP(EMBED_DW) | OP(ATTENTION_BWD) | \
      OP(PACKED_ATTENTION_BWD) | OP(SUM) | OP(COUNT) | OP(SQSUM))
 
-/* Whether a call takes its scratch only. */
+/* Returns whether a call only takes its scratch, and gives the device nothing. */
 static bool only_rehearses(const struct hsp_cuda *g, enum hsp_devq q)
 {
     return g->queue[q].rehearses && !g->queue[q].capturing;
 }
 
-/* Ends a call of a rehearsal: hsp_cuda_scratch has ended it by HSP_AGAIN, with the scratch. */
+/* Ends a call of a rehearsal. HSP_AGAIN is no error here: hsp_cuda_scratch returns it after it has
+ * made the scratch large enough, to end the call. */
 static enum hsp_status rehearsed(enum hsp_status st)
 {
     return st == HSP_AGAIN ? HSP_OK : st;
 }
 
-/* Looks at one call; HSP_EUNSUPPORTED: nothing of the kind here. */
+/* Checks one call. Returns HSP_EUNSUPPORTED if the GPU has no kernel for it. */
 static enum hsp_status check_call(const struct hsp_call *c, struct hsp_err *err)
 {
     enum hsp_dtype real = HSP_F32;
@@ -139,7 +140,7 @@ static enum hsp_status cuda_run(struct hsp_backend *b, enum hsp_devq q, const st
     return leave(g, q, st == HSP_OK ? hsp_op_name(c->op) : "op", st, err);
 }
 
-/* Whether one kernel does them all: calls of one op and one type. */
+/* Returns whether one kernel can run all calls: they have one op and one type. */
 static bool are_alike(const struct hsp_call *c, uint32_t n)
 {
     bool alike =
@@ -390,12 +391,12 @@ static void cuda_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
     struct hsp_err err;
-    (void)hsp_cuda_bind(g, &err); /* of a lost device the table is kept in order all the same */
+    (void)hsp_cuda_bind(g, &err); /* also for a lost device the table of blocks is kept in order */
     hsp_cuda_release(g, mem, p);
 }
 
-/* Pins memory. Drivers use different words for memory that cannot be pinned (a file system, a
- * limit, a kind of memory), and the device goes on after all of them. A lost device reports its
+/* Pins memory. A driver may refuse memory (of a file system, beyond a limit, of another kind) by
+ * one of many errors, and the device still works after all of them. A lost device reports its
  * failure again at the next call. */
 static enum hsp_status cuda_pin(struct hsp_backend *b, void *p, size_t bytes, struct hsp_err *err)
 {
@@ -408,7 +409,7 @@ static bool cuda_unpin(struct hsp_backend *b, void *p)
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
     struct hsp_err err;
-    (void)hsp_cuda_bind(g, &err); /* of a lost device, too */
+    (void)hsp_cuda_bind(g, &err); /* also for a lost device */
     return hsp_cuda_unregister(g, p);
 }
 
@@ -428,7 +429,7 @@ static void cuda_close(struct hsp_backend *b)
     if (hsp_cuda_use(g->device) == cudaSuccess) {
         (void)cudaDeviceSynchronize();
     }
-    (void)cudaGetLastError(); /* nobody waits for errors any more */
+    (void)cudaGetLastError(); /* nobody asks for errors any more */
     for (unsigned q = 0; g->queue != NULL && q < HSP_N_DEVQ; q++) {
         hsp_cuda_queue_fini(g, (enum hsp_devq)q);
     }
@@ -522,7 +523,7 @@ static enum hsp_status make(struct hsp_cuda *g, const struct hsp_device_opts *o,
     if (lock != NULL) {
         (void)pthread_mutex_init(lock, NULL);
     }
-    hsp_cuda_unbind(); /* another use of this number may have ended meanwhile */
+    hsp_cuda_unbind(); /* an earlier backend may have closed this device meanwhile */
     st = st == HSP_OK ? hsp_cuda_bind(g, err) : st;
     st = st == HSP_OK ? read_device(g, err) : st;
     for (int q = 0; st == HSP_OK && q < HSP_DEVQ_STATE + 1; q++) {
@@ -555,7 +556,7 @@ enum hsp_status hsp_backend_cuda_open(int device, const struct hsp_device_opts *
         }
         return st;
     }
-    g->base.tf32 = g->base.bf16 = g->sm >= 80; /* tensor cores of Ampere have both */
+    g->base.tf32 = g->base.bf16 = g->sm >= 80; /* the tensor cores have both from Ampere on */
     *ret = &g->base;
     return HSP_OK;
 }

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* As struct hsp_device_plugin says. */
+/* Implements open of struct hsp_device_plugin (worker/backend/plugin.h). */
 enum hsp_status hsp_backend_cuda_open(int device, const struct hsp_device_opts *o,
                                       struct hsp_backend **ret, struct hsp_err *err);
 

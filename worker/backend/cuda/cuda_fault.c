@@ -14,7 +14,7 @@
 struct hsp_cuda_fault {
     pthread_mutex_t lock;
     atomic_bool lost;
-    struct hsp_err first; /* under the lock */
+    struct hsp_err first; /* read and written under the lock */
 };
 
 enum hsp_status hsp_cuda_fault_new(struct hsp_cuda_fault **ret, struct hsp_err *err)
@@ -41,7 +41,7 @@ static bool is_lost(const struct hsp_cuda *g)
     return atomic_load(&g->fault->lost);
 }
 
-/* The first failure is the one that is told, always. */
+/* Returns the first failure; every later call of the backend reports this one. */
 static enum hsp_status tell(struct hsp_cuda_fault *f, struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&f->lock);
@@ -74,8 +74,8 @@ enum hsp_status hsp_cuda_lose(struct hsp_cuda *g, struct hsp_err *err, const cha
     return tell(f, err);
 }
 
-/* Something that cannot be captured, or comes after it: the queue goes on when the capture has
- * ended. */
+/* Returns whether @e says that a call cannot be captured, or comes after such a call. The queue
+ * works again when the capture has ended. */
 static bool is_of_capture(cudaError_t e)
 {
     return e >= cudaErrorStreamCaptureUnsupported && e <= cudaErrorStreamCaptureWrongThread;
@@ -102,7 +102,8 @@ enum hsp_status hsp_cuda_check(struct hsp_cuda *g, cudaError_t e, const char *wh
     if (e == cudaSuccess) {
         return HSP_OK;
     }
-    (void)cudaGetLastError(); /* told here, not by the next launch; a sticky one stays */
+    /* clears the error, which else the next launch would report; a sticky one stays */
+    (void)cudaGetLastError();
     if (is_lost(g)) {
         return tell(g->fault, err);
     }

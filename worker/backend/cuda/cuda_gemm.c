@@ -3,14 +3,14 @@
  *
  * Numbers: fp32 products are exact fp32 unless the job asks for TF32; bf16 is summed in fp32.
  *          Partial sums over k are never kept in bf16, and no algorithm adds in the order in which
- *          its blocks arrive: the same bits from run to run.
- * Plans:   the choices of the library's heuristic are kept for each shape, up to MAX_PLANS of each
- *          queue; then all are forgotten. An algorithm that the library refuses to run after all
- *          gives way to the next of MAX_ALGOS, the last to the plain kernel: a product is slow
- *          then, a step goes on.
- * Warmth:  the library loads a kernel when it starts it for the first time, and that waits until
- *          the device is idle: for ever, where a receive waits for a peer that waits for us. So a
- *          program's products are run once before its first step. */
+ *          its blocks end: the bits are the same from run to run.
+ * Plans:   the choices of the library's heuristic are kept as a plan for each shape. A queue that
+ *          has 3/4 of MAX_PLANS forgets all its plans. A plan has at most MAX_ALGOS algorithms. If
+ *          the library refuses to run one, the next is tried, and after the last the plain kernel:
+ *          the product is slow, but the step goes on.
+ * Warmth:  the library loads a kernel when it starts it for the first time, and this waits until
+ *          the device is idle: for ever, if a receive on the device waits for a peer that waits for
+ *          us. So a program's products are run once before its first step. */
 #include "worker/backend/cuda/cuda_gemm.h"
 
 #include <stdio.h>
@@ -22,11 +22,11 @@
 #include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/gemm_plain.h"
 
-#define MAX_PLANS 256  /* a model has about 30 products a micro-batch shape */
-#define MAX_ALGOS 3    /* of a plan */
-#define WARMED    8192 /* notes of products that have been run, about */
+#define MAX_PLANS 256  /* a model has about 30 products for each shape of a micro-batch */
+#define MAX_ALGOS 3    /* algorithms of a plan at most */
+#define WARMED    8192 /* places for products that have been run */
 
-/* All inputs of the choice of an algorithm; compared as bytes. */
+/* All inputs of the choice of an algorithm; two keys are compared as bytes. */
 struct gemm_key {
     int64_t m, n, k, lda, ldb;
     int32_t type, out_type, tf32, ta, tb, bias, add, align[3];
@@ -34,14 +34,14 @@ struct gemm_key {
 
 struct gemm_plan {
     struct gemm_key key;
-    bool used, plain; /* plain: our kernel */
+    bool used, plain; /* plain: run by our kernel */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t la, lb, ld;
     struct gemm_algo {
         cublasLtMatmulAlgo_t algo;
         size_t workspace;
-    } algo[MAX_ALGOS]; /* the fastest first, in the library's opinion */
-    int now, n_algos;  /* the one in use */
+    } algo[MAX_ALGOS]; /* in the order of the heuristic, the fastest first */
+    int now, n_algos;  /* now: the algorithm in use */
 };
 
 struct gemm_plans {
@@ -49,10 +49,12 @@ struct gemm_plans {
     int n;
 };
 
-/* The plans of all queues. A queue's plans are its caller's; the first caller makes the table. */
+/* The plans of all queues. The plans of a queue belong to its caller; the first caller of any queue
+ * makes the table. */
 struct gemm_table {
     struct gemm_plans of[HSP_N_DEVQ];
-    uint64_t warmed[WARMED]; /* hashes of keys; 0: free. For the thread that warms up */
+    /* hashes of the keys of products that have been run, 0: free; for the thread that warms up */
+    uint64_t warmed[WARMED];
     int n_warmed;
 };
 
@@ -103,7 +105,7 @@ static struct gemm_plans *gemm_plans_of(struct hsp_cuda *g, enum hsp_devq q)
     return &((struct gemm_table *)t)->of[q];
 }
 
-/* The alignment that all the addresses share, at most 256. */
+/* Returns the alignment that all the addresses share, at most 256. */
 static int32_t gemm_align(const void *p, const void *q, const void *r)
 {
     uintptr_t x = (uintptr_t)p | (uintptr_t)q | (uintptr_t)r | 256;
@@ -122,20 +124,22 @@ static enum hsp_status gemm_check(struct hsp_cuda *g, cublasStatus_t s, const st
     return hsp_cuda_check_lt(g, s, what, err);
 }
 
-/* Bytes of workspace that an algorithm may ask for: as the library's authors recommend. */
+/* Returns the bytes of workspace that an algorithm may ask for, as the library's authors
+ * recommend. */
 static uint64_t gemm_workspace(const struct hsp_cuda *g)
 {
     return (uint64_t)(g->sm >= 90 ? 32 : 8) << 20;
 }
 
-/* The library will not do it, and has done nothing. */
+/* Returns whether @s says that the library refused the call, and has done nothing. */
 static bool gemm_refused(cublasStatus_t s)
 {
     return s == CUBLAS_STATUS_NOT_SUPPORTED || s == CUBLAS_STATUS_INVALID_VALUE ||
            s == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* The library's choices for a plan whose descriptions stand; none at all makes it plain. */
+/* Asks the library for the algorithms of a plan whose descriptions have been made. The plan becomes
+ * plain if there is none. */
 static cublasStatus_t gemm_ask(struct hsp_cuda *g, struct gemm_plan *p,
                                cublasLtMatmulPreference_t pref)
 {
@@ -162,7 +166,7 @@ static cublasStatus_t gemm_choose(struct hsp_cuda *g, struct gemm_plan *p)
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     uint64_t workspace = gemm_workspace(g);
-    uint32_t scheme = 2; /* partial sums over k in the type of the computation, or none */
+    uint32_t scheme = 2; /* allows partial sums over k in the type of the computation, or none */
     cublasLtMatmulPreference_t pref;
     cublasStatus_t s = cublasLtMatmulPreferenceCreate(&pref);
     if (s != CUBLAS_STATUS_SUCCESS) {
@@ -190,7 +194,7 @@ static cudaDataType_t gemm_type(enum hsp_dtype t)
     return t == HSP_F64 ? CUDA_R_64F : t == HSP_F32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 
-/* The bias of the product that comes next: a plan serves many. */
+/* Sets the bias of the next product of the plan; a plan serves many products. */
 static cublasStatus_t gemm_set_bias(const struct gemm_plan *p, const void *bias)
 {
     return cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
@@ -235,7 +239,7 @@ static cublasStatus_t gemm_describe(struct hsp_cuda *g, const struct hsp_product
     return s == CUBLAS_STATUS_SUCCESS && !p->plain ? gemm_choose(g, p) : s;
 }
 
-/* FNV-1a over the key's bytes. */
+/* Returns the FNV-1a hash of the key's bytes. */
 static uint64_t gemm_hash(const struct gemm_key *k)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -263,11 +267,12 @@ static struct gemm_key gemm_key_of(const struct hsp_cuda *g, const struct hsp_pr
     key.tb = x->tb;
     key.align[0] = gemm_align(x->a, NULL, NULL);
     key.align[1] = gemm_align(x->b, NULL, NULL);
-    key.align[2] = gemm_align(x->d, x->c, x->bias); /* the library counts a bias with D */
+    /* the library takes the alignment of a bias together with that of D */
+    key.align[2] = gemm_align(x->d, x->c, x->bias);
     return key;
 }
 
-/* The plan of a product, kept or new. */
+/* Returns the plan of a product, which is kept or made. */
 static enum hsp_status gemm_plan_of(struct hsp_cuda *g, enum hsp_devq q,
                                     const struct hsp_product *x, struct gemm_plan **ret,
                                     struct hsp_err *err)
@@ -306,7 +311,7 @@ static enum hsp_status gemm_plan_of(struct hsp_cuda *g, enum hsp_devq q,
 
 /* ---- the ops ---- */
 
-/* Gives a product to the library by one algorithm of its plan. */
+/* Gives a product to the library by the algorithm of its plan that is in use. */
 static enum hsp_status gemm_try(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_product *x,
                                 const struct gemm_plan *p, cublasStatus_t *ret, struct hsp_err *err)
 {
@@ -333,7 +338,7 @@ static enum hsp_status gemm_try(struct hsp_cuda *g, enum hsp_devq q, const struc
     return HSP_OK;
 }
 
-/* Whether another way may be tried after the library has failed so. */
+/* Returns HSP_OK if another way may be tried after the library has failed with @s. */
 static enum hsp_status gemm_goes_on(struct hsp_cuda *g, enum hsp_devq q, cublasStatus_t s,
                                     const struct hsp_product *x, struct hsp_err *err)
 {
@@ -347,8 +352,8 @@ static enum hsp_status gemm_goes_on(struct hsp_cuda *g, enum hsp_devq q, cublasS
     return gemm_check(g, s, x, err);
 }
 
-/* Gives a product to the library by its plan; *ret_done false: the plan is plain from now on, and
- * nothing was given. */
+/* Gives a product to the library by its plan. If *ret_done is false, the plan is plain from now on,
+ * and nothing was given. */
 static enum hsp_status gemm_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_product *x,
                                  struct gemm_plan *p, bool *ret_done, struct hsp_err *err)
 {
@@ -393,7 +398,7 @@ static enum hsp_status gemm_run(struct hsp_cuda *g, enum hsp_devq q, const struc
     return st == HSP_OK && !done ? hsp_cuda_gemm_plain(g, q, x, err) : st;
 }
 
-/* A row-major [r, c] is c x r by columns, with c between columns. */
+/* cuBLASLt counts by columns: a row-major [r, c] is a matrix of c rows and r columns. */
 
 /* y[M, n] = x[M, k] w[n, k]^T */
 static struct hsp_product gemm_linear(const struct hsp_call *c)
@@ -436,7 +441,7 @@ static struct hsp_product gemm_linear_dw(const struct hsp_call *c)
     return p;
 }
 
-/* @c is one of the three. */
+/* Reads a product from @c, a linear, linear_dx or linear_dw. */
 static struct hsp_product gemm_read(const struct hsp_call *c)
 {
     struct hsp_product p = c->op == HSP_OP_LINEAR      ? gemm_linear(c)
@@ -466,7 +471,8 @@ static bool gemm_apart(const struct hsp_array *a, const struct hsp_array *b)
            y + (size_t)hsp_cuda_count(b) * hsp_dtype_size(b->dtype) <= x;
 }
 
-/* Whether one call may do all: types agree, and the result does not lie over an operand. */
+/* Returns whether one call of the library can compute the product and its additions: the types
+ * agree, and the result overlaps no operand. */
 static bool gemm_sum_fits(const struct hsp_call *c, const struct hsp_sum *s)
 {
     enum hsp_dtype t = c->in[0].dtype, out = s->out->dtype;
@@ -484,7 +490,8 @@ static bool gemm_sum_fits(const struct hsp_call *c, const struct hsp_sum *s)
     return fits;
 }
 
-/* False: not at once, or there is nothing to do. */
+/* Reads a product with its additions. Returns false if one call cannot run them, or nothing is to
+ * be done. */
 static bool gemm_read_sum(const struct hsp_call *c, const struct hsp_sum *s, struct hsp_product *x)
 {
     *x = gemm_read(c);
@@ -511,8 +518,9 @@ enum hsp_status hsp_cuda_product_sum(struct hsp_cuda *g, enum hsp_devq q, const 
     return st == HSP_OK ? gemm_call(g, q, &x, p, ret_done, err) : st;
 }
 
-/* Where it is noted that a product has been run, or is to be noted: 0. Kernels stay loaded, so its
- * plan may have been forgotten since. Forgets all when there are too many. */
+/* Returns the place of a product in the table of products that have been run: it holds @hash if
+ * this product has been run, and 0 if not. Kernels stay loaded, so the plan may have been forgotten
+ * since. Forgets all products if the table has too many. */
 static uint64_t *gemm_warm_note(struct gemm_table *t, uint64_t hash)
 {
     if (t->n_warmed == WARMED / 4 * 3) {
@@ -540,7 +548,7 @@ enum hsp_status hsp_cuda_product_warm(struct hsp_cuda *g, enum hsp_devq q, const
         return hsp_err_nomem(err, "plans of products");
     }
     const struct gemm_key key = gemm_key_of(g, &x);
-    const uint64_t hash = gemm_hash(&key) | 1; /* 0: none */
+    const uint64_t hash = gemm_hash(&key) | 1; /* never 0, which means free */
     struct gemm_table *t = g->gemm;
     uint64_t *note = gemm_warm_note(t, hash);
     if (*note == hash) {

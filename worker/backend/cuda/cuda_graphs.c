@@ -17,7 +17,7 @@ void hsp_cuda_graphs_unlock(struct hsp_cuda *g)
 void hsp_cuda_graph_destroy(struct hsp_cuda_graph *x)
 {
     if (x->exec != NULL && cudaGraphExecDestroy(x->exec) != cudaSuccess) {
-        (void)cudaGetLastError(); /* of a device that is lost; it is gone with it */
+        (void)cudaGetLastError(); /* the device is lost, and its graphs with it */
     }
     memset(x, 0, sizeof(*x));
 }

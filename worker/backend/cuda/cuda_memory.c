@@ -1,9 +1,14 @@
-/* Allocates memory of the device and pinned memory. cudaFree and its like wait until the device has
- * nothing to do (measured: FIGURES.md), which would hold up a release while other queues are busy.
- * So a block that is released during work is retired: it is given out again for as many bytes, and
- * freed when the device is idle or memory runs short. Work of a transport may wait, with its peer,
- * for work that the host has yet to give: for ever. So from the first queue that a transport asks
- * for (hsp_backend.native) until the next trim nothing is freed and nothing is unregistered. */
+/* Allocates memory of the device and pinned memory.
+ *
+ * cudaFree and the like wait until the device is idle (measured: FIGURES.md), so a release would be
+ * held up while other queues are busy. So a block that is released while the device works is
+ * retired: it is given out again to a request for as many bytes, and freed when the device is idle
+ * or memory runs short.
+ *
+ * Work of a transport may wait for its peer, which waits for work that this host has yet to give; a
+ * call that waits for the device would then wait for ever. So from the first queue that a transport
+ * asks for (hsp_backend.native) until the next trim nothing is freed and nothing is
+ * unregistered. */
 #include "worker/backend/cuda/cuda_memory.h"
 
 #include <stdatomic.h>
@@ -24,32 +29,32 @@ struct block {
     bool retired;
 };
 
-/* Memory of the caller. */
+/* Memory of the caller that is pinned. */
 struct registered {
     struct registered *next;
     void *p;
-    bool leaves; /* the memory is to be unregistered */
+    bool leaves; /* unpin was called: trim unregisters the memory */
 };
 
-/* The blocks of a device. To unregister tens of GiB takes seconds, so it is done without `lock`,
- * under `unpins` alone. A thread that needs both locks takes `unpins` first. While peers is true no
- * thread holds `unpins` for long. */
+/* The blocks of a device. Unregistering tens of GiB takes seconds, so the thread that does it holds
+ * `unpins` and not `lock`. A thread that needs both locks takes `unpins` first. While `peers` is
+ * true no thread holds `unpins` for long. */
 struct hsp_cuda_memory {
-    pthread_mutex_t unpins; /* held to unregister, and while peers becomes true */
+    pthread_mutex_t unpins; /* held to unregister memory, and to set peers */
     pthread_mutex_t lock;
     struct block *block; /* owned */
     size_t n, cap;
-    size_t limit;         /* of device memory; SIZE_MAX: none */
-    size_t used, retired; /* bytes of device memory */
-    size_t n_retired;     /* blocks of either kind */
+    size_t limit;         /* the most bytes of device memory; SIZE_MAX: no limit */
+    size_t used, retired; /* bytes of device memory in use, and retired */
+    size_t n_retired;     /* retired blocks, of the device and of the host */
     struct registered *registered;
-    atomic_bool peers; /* work of this device may wait for another one; set under the lock */
+    atomic_bool peers; /* work of this device may wait for another device; set under the lock */
 };
 
-#ifdef HSP_TEST_SCRATCH_ALIGN /* so that little scratch shows, too */
+#ifdef HSP_TEST_SCRATCH_ALIGN /* tests set it, to see small scratch grow, too */
 #define SCRATCH_ALIGN ((size_t)HSP_TEST_SCRATCH_ALIGN)
 #else
-#define SCRATCH_ALIGN ((size_t)1 << 20) /* least growth of scratch */
+#define SCRATCH_ALIGN ((size_t)1 << 20) /* scratch grows by multiples of it */
 #endif
 
 enum hsp_status hsp_cuda_memory_new(struct hsp_cuda *g, size_t limit_bytes, struct hsp_err *err)
@@ -70,7 +75,7 @@ static cudaError_t give_back(const struct block *b)
     return b->mem == HSP_MEM_DEVICE ? cudaFree(b->p) : cudaFreeHost(b->p);
 }
 
-/* Frees the block, and ignores errors: a lost device has no memory any more. */
+/* Frees block @i. Errors are ignored: only a lost device gives one, and its memory is gone. */
 static void drop(struct hsp_cuda_memory *m, size_t i)
 {
     const struct block *b = &m->block[i];
@@ -98,14 +103,14 @@ static void unregister(struct registered *list)
     while (list != NULL) {
         struct registered *r = list;
         list = r->next;
-        if (cudaHostUnregister(r->p) != cudaSuccess) { /* of a lost device, too */
+        if (cudaHostUnregister(r->p) != cudaSuccess) { /* also of a lost device */
             (void)cudaGetLastError();
         }
         free(r);
     }
 }
 
-/* Moves the entry at @at to @list. */
+/* Moves the entry at @at from its list to @list. */
 static void take_out(struct registered **at, struct registered **list)
 {
     struct registered *r = *at;
@@ -139,7 +144,7 @@ void hsp_cuda_memory_free(struct hsp_cuda *g)
     }
 }
 
-/* Room in the table for one block more. */
+/* Makes room in the table for one more block. */
 static enum hsp_status need_entry(struct hsp_cuda_memory *m, struct hsp_err *err)
 {
     if (m->n < m->cap) {
@@ -155,8 +160,8 @@ static enum hsp_status need_entry(struct hsp_cuda_memory *m, struct hsp_err *err
     return HSP_OK;
 }
 
-/* Gives out a retired block, without an event between the two callers: no queue uses a released
- * block (backend.h). */
+/* Gives out a retired block of @bytes, if there is one. The new owner's work need not wait for an
+ * event of the old owner's: no queue uses a released block (backend.h). */
 static bool reuse(struct hsp_cuda_memory *m, enum hsp_mem mem, size_t bytes, void **ret)
 {
     for (size_t i = 0; i < m->n; i++) {
@@ -225,7 +230,8 @@ static bool fits(const struct hsp_cuda_memory *m, size_t bytes, size_t kept)
     return taken <= m->limit && bytes <= m->limit - taken;
 }
 
-/* A block of its own. */
+/* Allocates a new block; before that frees retired blocks if this is needed or the device is
+ * idle. */
 static enum hsp_status take_new(struct hsp_cuda *g, enum hsp_mem mem, size_t bytes,
                                 const char *what, void **ret, struct hsp_err *err)
 {
@@ -321,7 +327,8 @@ enum hsp_status hsp_cuda_register(struct hsp_cuda *g, void *p, size_t bytes, str
     if (r == NULL) {
         return hsp_err_nomem(err, "a note of what is pinned");
     }
-    cudaError_t e = cudaHostRegister(p, bytes, cudaHostRegisterPortable); /* takes long: no lock */
+    /* takes long, so the lock is not held */
+    cudaError_t e = cudaHostRegister(p, bytes, cudaHostRegisterPortable);
     (void)pthread_mutex_lock(&m->lock);
     if (e == cudaSuccess) {
         *r = (struct registered){.next = m->registered, .p = p};
@@ -362,15 +369,16 @@ void hsp_cuda_expect_peers(struct hsp_cuda *g)
 {
     struct hsp_cuda_memory *m = g->memory;
     if (!atomic_load(&m->peers)) {
-        (void)pthread_mutex_lock(&m->unpins); /* nothing is being unregistered, */
-        (void)pthread_mutex_lock(&m->lock);   /* and nothing freed */
+        /* with both locks held nothing is being unregistered or freed */
+        (void)pthread_mutex_lock(&m->unpins);
+        (void)pthread_mutex_lock(&m->lock);
         atomic_store(&m->peers, true);
         (void)pthread_mutex_unlock(&m->lock);
         (void)pthread_mutex_unlock(&m->unpins);
     }
 }
 
-/* Whether a queue has work that is not done, also work that a transport gave to it. */
+/* Returns whether a queue has work that is not done, also work that a transport gave to it. */
 static bool is_busy(const struct hsp_cuda *g)
 {
     bool busy = false;
@@ -378,7 +386,7 @@ static bool is_busy(const struct hsp_cuda *g)
         cudaError_t e = g->stream[q] != NULL ? cudaStreamQuery(g->stream[q]) : cudaSuccess;
         busy = e == cudaErrorNotReady;
         if (e != cudaSuccess) {
-            (void)cudaGetLastError(); /* of a lost device nothing is under way */
+            (void)cudaGetLastError(); /* a lost device does no work */
         }
     }
     return busy;
@@ -423,8 +431,8 @@ const void *hsp_cuda_block(struct hsp_cuda *g, const void *p)
     return found;
 }
 
-/* Graphs name the scratch of their time, so it is kept: all of it together is less than twice the
- * last. */
+/* Grows the scratch of a queue if it is too small. Graphs name the old scratch, so it is kept: all
+ * old blocks together are smaller than the last. */
 enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t bytes, void **ret,
                                  struct hsp_err *err)
 {

@@ -1,5 +1,5 @@
-/* Exports the plugin: counts and describes GPUs, opens them, and lets two of them reach each
- * other. */
+/* Exports the plugin: counts and describes GPUs, opens them, and lets the copies of one GPU use
+ * memory of another. */
 #include <stdio.h>
 #include <string.h>
 
@@ -64,7 +64,8 @@ static enum hsp_status plugin_reach(int from, int to, bool *ret, struct hsp_err 
     if (e == cudaSuccess && can != 0) {
         e = hsp_cuda_use(from);
     }
-    if (e == cudaSuccess && can != 0) { /* refused, too, to one with as many peers as it may have */
+    /* CUDA refuses also if one of the two has the most peers already */
+    if (e == cudaSuccess && can != 0) {
         cudaError_t on = cudaDeviceEnablePeerAccess(to, 0);
         can = on == cudaSuccess || on == cudaErrorPeerAccessAlreadyEnabled;
     }

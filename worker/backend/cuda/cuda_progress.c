@@ -56,7 +56,7 @@ cudaError_t hsp_cuda_look(struct hsp_cuda_queue *u, uint64_t ticket)
     if (e == cudaSuccess) {
         hsp_cuda_note_reached(u, ticket);
     } else if (e == cudaErrorNotReady) {
-        (void)cudaGetLastError(); /* or the next launch would seem to fail */
+        (void)cudaGetLastError(); /* clears the error, which else the next launch would report */
     }
     return e;
 }

@@ -8,8 +8,8 @@
 #include "worker/backend/cuda/cuda_host.h"
 #include "worker/backend/cuda/cuda_progress.h"
 
-/* How long the host looks before it sleeps: work of a step ends within microseconds of each other,
- * a sleep costs some 20 of them. */
+/* How long the host looks at an event before it sleeps. Pieces of work of a step end within
+ * microseconds of each other, and a sleep costs some 20 microseconds. */
 #define SPIN_NS 50000
 
 /* ---- tickets ---- */

@@ -1,7 +1,7 @@
-/* Orders the queues of a device by tickets: marks, waits, and the time between two marks.
+/* Orders the queues of a device by tickets: records marks, waits for tickets, and measures the time
+ * between two marks.
  *
- * The functions are those of struct hsp_backend by the same names (backend.h).
- */
+ * The functions implement those of struct hsp_backend with the same names (backend.h). */
 #ifndef HSP_CUDA_QUEUE_H
 #define HSP_CUDA_QUEUE_H
 #include "worker/backend/cuda/cuda.h"

@@ -1,14 +1,15 @@
-/* Replays calls by graphs. The first time a key comes its calls run as they are: that makes scratch
- * large enough, lets cuBLASLt choose, and a key that never comes again costs no graph. The second
- * time they are captured and started as one, from then on only started. In a rehearsal, which has
- * done both before, they are captured the first time and not started.
+/* Replays calls by CUDA graphs. The first time that a key comes, its calls run as they are: this
+ * makes scratch large enough and lets cuBLASLt choose, and a key that never comes again costs no
+ * graph. The second time the calls are captured, and the graph is started. From then on the graph
+ * is only started. In a rehearsal scratch and choices have been made before, so the calls are
+ * captured the first time; the graph is not started.
  *
  * Calls that the library will not capture, build or start are no failure, since none of them has
- * run: end asks for the calls once more, and they are run as they are from then on.
+ * run: end asks for the calls once more, and from then on they run as they are.
  *
- * A graph whose memory has been released is never started again. When the same calls come with
- * other pointers (after a switch), it is updated in place, which is several times cheaper than to
- * build another. */
+ * A graph whose memory has been released is stale: it is never started again. When the same calls
+ * come with other pointers (after a switch), a stale graph is updated in place, which is several
+ * times cheaper than building another. */
 #include "worker/backend/cuda/cuda_replay.h"
 
 #include <stdlib.h>
@@ -53,7 +54,7 @@ void hsp_cuda_trace_pointer(struct hsp_cuda *g, enum hsp_devq q, const void *p)
 
 /* ---- begin and end ---- */
 
-/* *ret_started false: the library would not, and the device goes on. */
+/* Starts a graph. *ret_started is false if the library refused and the device still works. */
 static enum hsp_status start(struct hsp_cuda *g, enum hsp_devq q, cudaGraphExec_t exec,
                              bool *ret_started, struct hsp_err *err)
 {
@@ -62,8 +63,8 @@ static enum hsp_status start(struct hsp_cuda *g, enum hsp_devq q, cudaGraphExec_
     return *ret_started ? HSP_OK : hsp_cuda_goes_on(g, q, "the start of a graph", err);
 }
 
-/* From now on the calls of @key run as they are. After a rehearsal the key counts as one that never
- * came: calls that have run once may be captured where they were refused before. */
+/* Lets the calls of @key run as they are from now on. After a rehearsal the key instead counts as
+ * one that never came: calls that have run once may be captured though they were refused before. */
 static void give_up(struct hsp_cuda *g, struct hsp_cuda_queue *u, const struct hsp_digest *key)
 {
     hsp_cuda_graphs_lock(g);
@@ -90,8 +91,9 @@ static enum hsp_status prepare(struct hsp_cuda *g, enum hsp_devq q, struct hsp_e
     return st == HSP_OK ? hsp_cuda_queue_need(g, q, err) : st;
 }
 
-/* Finds the graph of the key, or makes a place for it. *ret_exec: the executable to start. Returns
- * whether the calls are to be captured. *ret_idle: a rehearsal has nothing to do here. */
+/* Finds the graph of the key, or takes a place for it. *ret_exec is the executable to start, or
+ * NULL. *ret_idle is true if a rehearsal need not record the calls: their graph is ready or was
+ * given up, or no place is free. Returns whether the calls are to be captured. */
 static bool look_up(struct hsp_cuda *g, struct hsp_cuda_queue *u, const struct hsp_digest *key,
                     cudaGraphExec_t *ret_exec, bool *ret_idle)
 {
@@ -134,7 +136,7 @@ enum hsp_status hsp_cuda_begin(struct hsp_backend *b, enum hsp_devq q, const str
         give_up(g, u, key);
     }
     *ret_replayed = false;
-    /* Relaxed: other threads go on to allocate memory */
+    /* Relaxed mode lets other threads allocate memory during the capture. */
     if (captures &&
         cudaStreamBeginCapture(g->stream[q], cudaStreamCaptureModeRelaxed) != cudaSuccess) {
         st = hsp_cuda_goes_on(g, q, "a capture", err);
@@ -151,7 +153,8 @@ enum hsp_status hsp_cuda_begin(struct hsp_backend *b, enum hsp_devq q, const str
     return st;
 }
 
-/* The graph as something that starts: a stale one brought up to date, else a new one. Locked. */
+/* Makes an executable of the graph: updates a stale one of the same calls, or else builds a new
+ * one. Locked. */
 static cudaError_t build(struct hsp_cuda_queue *u, cudaGraph_t graph)
 {
     struct hsp_cuda_graph *x = hsp_cuda_graph_pattern(u, &u->now);
@@ -165,10 +168,11 @@ static cudaError_t build(struct hsp_cuda_queue *u, cudaGraph_t graph)
             return cudaSuccess;
         }
         (void)cudaGetLastError();
-        (void)cudaGraphExecDestroy(exec); /* not the same after all */
+        (void)cudaGraphExecDestroy(exec); /* CUDA says that the two graphs differ */
     }
     cudaError_t e = cudaGraphInstantiate(&u->now.exec, graph, 0);
-    if (e == cudaErrorMemoryAllocation) { /* the others take it */
+    /* frees the memory of all other graphs, and tries again */
+    if (e == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
         for (int i = 0; i < HSP_CUDA_MAX_GRAPHS; i++) {
             hsp_cuda_graph_destroy(&u->graph[i]);
@@ -214,7 +218,7 @@ enum hsp_status hsp_cuda_end(struct hsp_backend *b, enum hsp_devq q, struct hsp_
         hsp_cuda_graphs_unlock(g);
     }
     if (graph != NULL && cudaGraphDestroy(graph) != cudaSuccess) {
-        (void)cudaGetLastError(); /* told by the next call when it matters */
+        (void)cudaGetLastError(); /* if the error matters, the next call reports it */
     }
     if (st != HSP_OK || failed) {
         (void)cudaGetLastError();

@@ -1,6 +1,6 @@
 /* Drops elements by a mask that is a function of coordinates (proto/op/op.h): Philox4x32-10 as in
- * proto/base/rng.c, the same words as on a CPU. A thread makes the four words of a counter and
- * applies those that lie in its row. */
+ * proto/base/rng.c, with the same random words as on a CPU. A thread computes the four words of a
+ * counter and applies those whose elements lie in its row. */
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 
@@ -25,7 +25,7 @@ static __device__ __forceinline__ void philox(uint32_t c0, uint32_t c1, uint32_t
 }
 
 template <class T> struct dropout_args {
-    const int32_t *keys; /* two for each sample */
+    const int32_t *keys; /* two keys for each sample */
     const T *x;
     T *y;
     int64_t rows, s, n, s0, e0; /* s0, e0: global coordinates of the first element */
@@ -33,8 +33,8 @@ template <class T> struct dropout_args {
     hsp_wide<T> scale;
 };
 
-/* Rows by threadIdx.y, counters of a row by threadIdx.x; whole: counters begin at elements of x
- * that are aligned. */
+/* Applies the mask: threadIdx.y chooses the row, threadIdx.x the counter in the row. WHOLE: the
+ * elements of every counter lie in the row, and are aligned. */
 template <class T, bool WHOLE>
 __global__ void __launch_bounds__(256) dropout_kernel(dropout_args<T> a)
 {
@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(256) dropout_kernel(dropout_args<T> a)
         uint32_t row = (uint32_t)(a.s0 + r % a.s);
         for (int64_t i = threadIdx.x; i < counters; i += 64) {
             philox((uint32_t)(first + i), row, key0, key1, a.k0, a.k1, word);
-            int64_t at = (first + i) * 4 - a.e0; /* of word 0; it may lie before the row */
+            /* the element of word 0; it may lie before the row */
+            int64_t at = (first + i) * 4 - a.e0;
             if (WHOLE) {
                 W v[4];
                 constexpr int N = sizeof(T) == 8 ? 2 : 4;

@@ -1,10 +1,11 @@
-/* Loads and stores elements of tensors in kernels, several at a time, in the types of memory.
+/* Loads and stores elements of tensors in kernels, several at a time, and runs element-wise
+ * kernels.
  *
- * T is a type in memory (bf16, fp32, fp64), hsp_wide<T> the one it is computed in (fp32, fp32,
- * fp64). A kernel handles N elements at a time: hsp_vec<T> of them, 16 bytes, where everything is
- * aligned so, else one. Such a kernel is a struct "op" with pointers and
- *     template <int N> __device__ void run(int64_t i) const;   elements i .. i + N - 1
- */
+ * T is the type of a tensor in memory (bf16, fp32, fp64), hsp_wide<T> the type in which it is
+ * computed (fp32, fp32, fp64). A kernel handles N elements at a time: hsp_vec<T> elements, 16
+ * bytes, if all operands are aligned to 16 bytes, else one. Such a kernel is a struct "op" with
+ * pointers and
+ *     template <int N> __device__ void run(int64_t i) const;   elements i .. i + N - 1 */
 #ifndef HSP_ELEMENT_CUH
 #define HSP_ELEMENT_CUH
 #include <cuda_bf16.h>
@@ -163,7 +164,7 @@ template <int N> static __device__ __forceinline__ void hsp_store(hsp_bf16 *p, c
         *p = __float2bfloat16_rn(r[0]);
     }
 }
-/* Across types: sources that are narrower. */
+/* Loads from a narrower type. */
 template <int N> static __device__ __forceinline__ void hsp_load(const float *p, double (&r)[N])
 {
     float v[N];
@@ -195,16 +196,17 @@ template <class T> static __device__ __forceinline__ hsp_wide<T> hsp_exp(hsp_wid
         return exp(x);
     }
 }
-/* 1 / (1 + e^-x) */
+/* Returns 1 / (1 + e^-x). */
 template <class T> static __device__ __forceinline__ hsp_wide<T> hsp_sigmoid(hsp_wide<T> x)
 {
     if constexpr (sizeof(T) == 2) {
-        return __fdividef(1.0f, 1.0f + __expf(-fmaxf(x, -80.0f))); /* __fdividef(1, inf) is wrong */
+        /* because __fdividef(1, inf) is wrong */
+        return __fdividef(1.0f, 1.0f + __expf(-fmaxf(x, -80.0f)));
     } else {
         return 1 / (1 + hsp_exp<T>(-x));
     }
 }
-/* The normal distribution function. */
+/* Returns the normal distribution function of x. */
 template <class T> static __device__ __forceinline__ hsp_wide<T> hsp_phi(hsp_wide<T> x)
 {
     if constexpr (sizeof(T) == 2) {
@@ -216,12 +218,12 @@ template <class T> static __device__ __forceinline__ hsp_wide<T> hsp_phi(hsp_wid
     }
 }
 
-/* (x Phi(x))' = Phi(x) + x e^(-x^2/2) / sqrt(2 pi) */
+/* Returns the derivative of GELU: (x Phi(x))' = Phi(x) + x e^(-x^2/2) / sqrt(2 pi). */
 template <class T> static __device__ __forceinline__ hsp_wide<T> hsp_gelu_slope(hsp_wide<T> x)
 {
     typedef hsp_wide<T> W;
     W e = hsp_exp<T>((W)-0.5 * x * x);
-    return hsp_phi<T>(x) + (e == 0 ? (W)0 : x * e * (W)0.39894228040143267794); /* not inf * 0 */
+    return hsp_phi<T>(x) + (e == 0 ? (W)0 : x * e * (W)0.39894228040143267794); /* avoids inf * 0 */
 }
 
 /* ---- maps ---- */
@@ -246,14 +248,14 @@ static inline bool hsp_aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-/* Blocks of a grid that walks over @items in steps of its own size. */
+/* Returns the blocks of a grid that walks over @items in steps of its own size. */
 static inline unsigned hsp_grid(const struct hsp_cuda *g, int64_t items, int per_block)
 {
     int64_t blocks = (items + per_block - 1) / per_block, most = (int64_t)g->n_sms * 16;
     return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-/* Applies @op to @n > 0 elements, N at a time where @aligned. */
+/* Applies @op to @n > 0 elements, N at a time if @aligned. */
 template <int N, class Op>
 static inline void hsp_map(struct hsp_cuda *g, enum hsp_devq q, const Op &op, int64_t n,
                            bool aligned)
@@ -269,26 +271,28 @@ static inline void hsp_map(struct hsp_cuda *g, enum hsp_devq q, const Op &op, in
 
 /* ---- maps over many tensors at once ---- */
 
-#define HSP_TABLE_MOST  56 /* tensors; a table is an argument of a kernel, 4 KiB at most */
-#define HSP_TABLE_CHUNK (HSP_MAP_THREADS * 32) /* elements a block takes */
+/* tensors of a table at most; it is an argument of a kernel, 4 KiB at most */
+#define HSP_TABLE_MOST  56
+#define HSP_TABLE_CHUNK (HSP_MAP_THREADS * 32) /* elements that a block takes */
 
-/* Tensors for which there is room, beside 128 bytes of other arguments. */
+/* The tensors for which a table has room, beside 128 bytes of other arguments. */
 template <class At>
 constexpr int hsp_table_room =
     (4096 - 128) / (int)(sizeof(At) + sizeof(int64_t) + sizeof(unsigned)) < HSP_TABLE_MOST
         ? (4096 - 128) / (int)(sizeof(At) + sizeof(int64_t) + sizeof(unsigned))
         : HSP_TABLE_MOST;
 
-/* At: the arguments of the kernel for one tensor. */
+/* A table of tensors for one launch. At is the type of the kernel's arguments for one tensor. */
 template <class At> struct hsp_table {
     At at[hsp_table_room<At>];
-    int64_t n[hsp_table_room<At>];          /* elements */
-    unsigned first[hsp_table_room<At> + 1]; /* blocks before a tensor's; in all */
-    uint64_t aligned;                       /* a bit each */
+    int64_t n[hsp_table_room<At>]; /* elements */
+    /* the blocks of all tensors before each one; the last entry: all blocks */
+    unsigned first[hsp_table_room<At> + 1];
+    uint64_t aligned; /* a bit for each tensor */
     int tensors;
 };
 
-/* Appends a tensor that is taken in @blocks blocks. */
+/* Appends a tensor, for which the kernel has @blocks blocks. */
 template <class At>
 static inline void hsp_table_put(hsp_table<At> *t, const At &at, int64_t n, unsigned blocks,
                                  bool aligned)
@@ -305,7 +309,7 @@ static inline unsigned hsp_table_chunks(int64_t n)
     return (unsigned)((n + HSP_TABLE_CHUNK - 1) / HSP_TABLE_CHUNK);
 }
 
-/* The tensor that this block works on. */
+/* Returns the tensor that this block works on. */
 template <class At> static __device__ __forceinline__ int hsp_table_find(const hsp_table<At> &t)
 {
     int lo = 0, hi = t.tensors; /* first[lo] <= block < first[hi] */
@@ -343,7 +347,7 @@ static __device__ __forceinline__ void hsp_table_walk(const hsp_table<At> &t, in
 
 /* ---- which type ---- */
 
-/* Runs BODY with `type` bound to the element type of @dtype; falls through for i32. */
+/* Runs the code in ... with `type` bound to the element type of @dtype; runs nothing for i32. */
 #define HSP_FOR_REAL(dtype, type, ...)    \
     do {                                  \
         if ((dtype) == HSP_F32) {         \
@@ -358,7 +362,7 @@ static __device__ __forceinline__ void hsp_table_walk(const hsp_table<At> &t, in
         }                                 \
     } while (0)
 
-/* The same for the types that sums and state have. */
+/* Binds `type` as HSP_FOR_REAL does, for the types that sums and state have. */
 #define HSP_FOR_WIDE(dtype, type, ...)   \
     do {                                 \
         if ((dtype) == HSP_F32) {        \

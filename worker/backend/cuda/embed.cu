@@ -1,11 +1,11 @@
-/* Looks rows up in a table, and computes the gradient of the table. A table may be a slice of rows
- * [origin, origin + v): ids outside read 0, so that slices on several devices add up to the whole
- * look-up.
+/* Looks up rows of a table, and computes the gradient of the table. A table may be a slice of rows
+ * [origin, origin + v): ids outside the slice read 0, so that slices on several devices add up to
+ * the whole look-up.
  *
- * The gradient adds rows of dy that have one id in the order of their positions, without atomic
- * sums: positions are put into a list for each id (in any order, by atomic counts), each list is
- * sorted by counting how many of its positions are smaller, and a block adds up the rows of an
- * id. */
+ * The gradient adds the rows of dy that have the same id in the order of their positions, without
+ * atomic sums. Atomic counters put the positions of each id into a list, in any order. Each list is
+ * sorted: the place of a position is the number of smaller positions in the list. Then blocks add
+ * up the rows of an id. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_fault.h"
@@ -14,8 +14,8 @@
 #include "worker/backend/cuda/kernels.h"
 
 #define LANES 32   /* threads along a row */
-#define ROWS  8    /* rows of a block */
-#define SCAN  1024 /* ids of a block when counts are added up */
+#define ROWS  8    /* rows that a block works on at once */
+#define SCAN  1024 /* ids of a block of the kernels that add up counts */
 
 template <class T> struct embed_args {
     const int32_t *ids;
@@ -69,11 +69,11 @@ enum hsp_status hsp_cuda_embed(struct hsp_cuda *g, enum hsp_devq q, const struct
 struct embed_lists {
     const int32_t *ids;
     int64_t n, v, origin;
-    int *count = nullptr; /* [v]: positions of each id; the caller clears it */
-    int *first = nullptr; /* [v + 1]: where its list begins */
-    int *total = nullptr; /* [ceil(v / SCAN)]: positions of a run of ids */
-    int *place = nullptr; /* [n]: where in its list a position was put */
-    int *list = nullptr;  /* [n] */
+    int *count = nullptr; /* [v]: the number of positions of each id; the caller sets it to 0 */
+    int *first = nullptr; /* [v + 1]: the begin of the list of each id */
+    int *total = nullptr; /* [ceil(v / SCAN)]: the number of positions of SCAN consecutive ids */
+    int *place = nullptr; /* [n]: the place of a position in its list */
+    int *list = nullptr;  /* [n]: the lists */
     int *order = nullptr; /* [n]: the lists, each sorted */
 };
 
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(256) embed_count(embed_lists a)
     }
 }
 
-/* How many positions the ids of each run of SCAN have. */
+/* Computes the number of positions that SCAN consecutive ids have. */
 __global__ void __launch_bounds__(SCAN) embed_total(embed_lists a)
 {
     int64_t i = (int64_t)blockIdx.x * SCAN + threadIdx.x;
@@ -105,8 +105,8 @@ __global__ void __launch_bounds__(SCAN) embed_total(embed_lists a)
     }
 }
 
-/* Sums of all counts before: of the runs before this block's, of the warps before, of the lanes
- * before. */
+/* Computes for each id the sum of all counts before it: those of earlier blocks, of earlier warps,
+ * and of earlier lanes. */
 __global__ void __launch_bounds__(SCAN) embed_scan(embed_lists a)
 {
     __shared__ int warps[SCAN / 32];
@@ -163,10 +163,10 @@ __global__ void __launch_bounds__(256) embed_sort(embed_lists a)
     }
 }
 
-/* A block takes rows of the table and LANES N of their columns: a frequent id is shared out among
- * as many blocks. Its ROWS groups of threads take every ROWSth position of a list, and their sums
- * are added in the order of the groups. Of a table that is added to (@adds) only rows that somebody
- * asked for are touched. */
+/* Adds up the rows of dy for each id. A block takes rows of the table and LANES N of their columns,
+ * so several blocks share the work of a frequent id. Its ROWS groups of threads take every ROWSth
+ * position of a list, and their sums are added in the order of the groups. If the output is added
+ * to its content (@adds), only rows of ids in the call are touched. */
 template <class T, int N>
 __global__ void __launch_bounds__(LANES *ROWS)
     embed_dw_kernel(embed_lists a, const T *dy, hsp_wide<T> *dw, int64_t e, bool adds)
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(LANES *ROWS)
                     acc[k] += v[k];
                 }
             }
-            if (hi - lo > 1) { /* the same for the whole block */
+            if (hi - lo > 1) { /* all threads of the block take the same branch */
                 __syncthreads();
 #pragma unroll
                 for (int k = 0; k < N; k++) {

@@ -1,25 +1,24 @@
-/* Moves tiles and fragments for the attention kernels on tensor cores: tiles lie in shared memory.
+/* Moves tiles and fragments for the attention kernels on tensor cores. A tile lies in shared
+ * memory; a fragment is the part of a matrix that a warp holds in registers (tensor_core.cuh).
  *
- * Tiles:  rows of D bf16, ATT_PAD apart of a multiple of 128 bytes, so that the 8 rows of an
- *         ldmatrix lie in different banks. Rows beyond the data and columns beyond the head are
- *         zeros.
- * Warps:  a warp owns 16 MT consecutive rows of the tile that its block makes, and nothing is added
- *         up between warps.
- */
+ * Tiles: rows of D bf16 elements, followed by ATT_PAD elements, so that the 8 rows of an ldmatrix
+ *        lie in different banks. Rows beyond the data and columns beyond the head are zeros.
+ * Warps: a warp owns 16 MT consecutive rows of the tile that its block computes; no sum goes over
+ *        several warps. */
 #ifndef HSP_FLASH_CUH
 #define HSP_FLASH_CUH
 #include "worker/backend/cuda/attention.cuh"
 #include "worker/backend/cuda/tensor_core.cuh"
 
-#define ATT_PAD 8 /* elements */
+#define ATT_PAD 8 /* elements between two rows of a tile */
 
-/* Starts copies of rows r0 .. r0 + ROWS - 1 (of @n; @stride elements apart, d of them used) to
- * @tile. All threads of the block, THREADS, call. */
+/* Starts copies of rows r0 .. r0 + ROWS - 1 to @tile. The rows lie @stride elements apart, there
+ * are @n of them, and d elements of each are used. All THREADS threads of the block call it. */
 template <int D, int ROWS, int THREADS>
 static __device__ __forceinline__ void att_load(struct hsp_tile tile, const uint16_t *from,
                                                 int64_t stride, int r0, int n, int d)
 {
-    constexpr int chunks = D / 8, rows = THREADS / chunks; /* rows of one go */
+    constexpr int chunks = D / 8, rows = THREADS / chunks; /* rows that the block copies at once */
     static_assert(THREADS % chunks == 0 && ROWS % rows == 0, "tile and block do not fit");
     int thread = hsp_here((int)threadIdx.x);
     int row = thread / chunks, column = thread % chunks * 8;
@@ -33,8 +32,9 @@ static __device__ __forceinline__ void att_load(struct hsp_tile tile, const uint
     }
 }
 
-/* Address that this lane gives to ldmatrix for the 16 x 16 elements at @row, @column of a tile: as
- * an A fragment, or, transposed, as B fragments of two tiles of 8 columns. */
+/* Returns the address that this lane gives to ldmatrix for the 16 x 16 elements at @row, @column of
+ * a tile. The lanes get an A fragment, or, with the transposing ldmatrix, B fragments of two tiles
+ * of 8 columns. */
 template <int D>
 static __device__ __forceinline__ struct hsp_tile att_at_a(struct hsp_tile tile, int row,
                                                            int column)
@@ -44,7 +44,9 @@ static __device__ __forceinline__ struct hsp_tile att_at_a(struct hsp_tile tile,
            (row * (D + ATT_PAD) + column);
 }
 
-/* The same as B fragments of its transpose: rows are columns of B, for two tiles of 8 rows. */
+/* Returns the address that this lane gives to ldmatrix for the transpose of the 16 x 16 elements at
+ * @row, @column of a tile: the lanes get B fragments whose columns are the rows of the tile, for
+ * two tiles of 8 rows. */
 template <int D>
 static __device__ __forceinline__ struct hsp_tile att_at_b(struct hsp_tile tile, int row,
                                                            int column)
@@ -54,10 +56,10 @@ static __device__ __forceinline__ struct hsp_tile att_at_b(struct hsp_tile tile,
            (row * (D + ATT_PAD) + column);
 }
 
-/* A fragments of 16 MT rows: kept in registers, or read again for each product. */
+/* The A fragments of 16 MT rows: kept in registers (KEEP), or read again for each product. */
 template <int D, int MT, bool KEEP> struct att_rows {
     uint32_t r[KEEP ? D / 16 : 1][MT][4];
-    struct hsp_tile tile; /* at the warp's first row */
+    struct hsp_tile tile; /* the tile, from the warp's first row */
 
     __device__ __forceinline__ void init(struct hsp_tile from, int first)
     {
@@ -72,7 +74,7 @@ template <int D, int MT, bool KEEP> struct att_rows {
             }
         }
     }
-    /* Fragments of columns 16 k on. */
+    /* Returns the fragments of columns 16 k .. 16 k + 15. */
     __device__ __forceinline__ uint32_t (&at(int k))[MT][4]
     {
         if constexpr (!KEEP) {
@@ -87,7 +89,8 @@ template <int D, int MT, bool KEEP> struct att_rows {
     }
 };
 
-/* c[m][j] = rows (16 MT x D) times the transpose of rows @from .. @from + 8 N - 1 of @tile. */
+/* Computes c[m][j], the product of @rows (16 MT x D) and the transpose of rows @from .. @from + 8 N
+ * - 1 of @tile. */
 template <int D, int MT, int N, bool KEEP>
 static __device__ __forceinline__ void att_scores(float (&c)[MT][N][4], att_rows<D, MT, KEEP> &rows,
                                                   struct hsp_tile tile, int from)
@@ -115,7 +118,8 @@ static __device__ __forceinline__ void att_scores(float (&c)[MT][N][4], att_rows
     }
 }
 
-/* 16 columns of scores, two tiles of 8, as the A fragment of a product over them. */
+/* Converts 16 columns of scores, two tiles of 8, to the A fragment of a product that sums over
+ * these columns. */
 static __device__ __forceinline__ void att_as_rows(uint32_t (&x)[4], const float (&low)[4],
                                                    const float (&high)[4])
 {
@@ -125,7 +129,8 @@ static __device__ __forceinline__ void att_as_rows(uint32_t (&x)[4], const float
     x[3] = hsp_pack_bf16(high[2], high[3]);
 }
 
-/* sum[m] += x[m] (16 x 16 each) times rows @from .. @from + 15 of @tile, columns @column on. */
+/* sum[m] += x[m] (16 x 16 each) times rows @from .. @from + 15 of @tile, columns @column .. @column
+ * + 8 N - 1. */
 template <int D, int MT, int N>
 static __device__ __forceinline__ void att_add(float (&sum)[MT][N][4], const uint32_t (&x)[MT][4],
                                                struct hsp_tile tile, int from, int column)
@@ -153,9 +158,9 @@ template <int MT, int N> static __device__ __forceinline__ void att_clear(float 
     }
 }
 
-/* Writes the warp's rows, each row r times factor[r], as bf16: through its own rows of @tile (from
- * @row), which no other warp reads, to rows r0 + @row on of @to, as far as they lie below @n;
- * columns @column .. @column + 8 N - 1, as far as they lie below d. */
+/* Writes the warp's rows as bf16, row r times factor[r], to rows r0 + @row .. of @to, and to
+ * columns @column .. @column + 8 N - 1. Rows at or above @n and columns at or above d are left out.
+ * The data pass through the warp's own rows of @tile, from @row on, which no other warp reads. */
 template <int D, int MT, int N>
 static __device__ __forceinline__ void att_store(uint16_t *tile, int row,
                                                  const float (&c)[MT][N][4],

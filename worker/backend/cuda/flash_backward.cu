@@ -1,16 +1,18 @@
-/* Computes the backward pass of attention, bf16 on tensor cores: a pass over all rows for delta,
- * then a pass that makes dq by tiles of queries, and a pass that makes dk and dv by tiles of keys.
- * Both compute the weights again from lse. Scores of the last pass are made transposed, keys by
- * queries: then weights and their gradients are already the left factors of the sums for dv and dk,
- * and never leave the registers. */
+/* Computes the backward pass of attention for bf16 on tensor cores (attention.cuh), by three
+ * kernels: delta of all rows; dq by tiles of queries; dk and dv by tiles of keys. The last two
+ * compute the weights again from lse. The kernel of dk and dv computes scores transposed, keys by
+ * queries: then the weights and their gradients are already the left factors of the products for dv
+ * and dk, and never leave the registers. */
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/flash.cuh"
 
-/* MT tiles of 16 rows a warp, NW warps; KEEP: the block's own two tiles stay in registers, and
- * their shared memory serves the stream; STEP rows of the stream at a time, two steps in flight;
- * PARTS: in how many blocks the columns of dk and dv are made. */
+/* The shape of the kernels for heads of up to D elements. The block's own two tiles (rows of q and
+ * dout, or of k and v) are loaded once; the other two tensors are a stream, read STEP rows at a
+ * time, with two steps in shared memory. MT: tiles of 16 rows a warp. NW: warps. KEEP: the block's
+ * own tiles stay in registers, and the stream uses their shared memory. PARTS: the number of blocks
+ * among which the columns of dk and dv are divided. */
 template <int D> struct att_bwd_shape;
 template <> struct att_bwd_shape<64> {
     static constexpr int MT = 2, NW = 4, STEP = 64, PARTS = 1;
@@ -28,8 +30,8 @@ template <> struct att_bwd_shape<256> {
 template <int D> struct att_bwd {
     using S = att_bwd_shape<D>;
     static constexpr int rows = 16 * S::MT * S::NW, ld = D + ATT_PAD;
-    /* the block's own tiles, then the stream: two stages of two tiles; one place for both with
-     * KEEP */
+    /* The shared memory has the block's own two tiles, then the stream, two stages of two tiles;
+     * with KEEP both use one place. */
     static constexpr int own = 2 * rows, stream = 4 * S::STEP;
     static constexpr size_t bytes =
         (size_t)(S::KEEP ? (own > stream ? own : stream) : own + stream) * ld * sizeof(uint16_t);
@@ -37,7 +39,7 @@ template <int D> struct att_bwd {
 
 /* ---- delta ---- */
 
-/* One warp: one row of one head. */
+/* Computes delta of one row of one head in each warp. */
 static __global__ void att_delta_kernel(struct att a)
 {
     int64_t at = (int64_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
@@ -46,7 +48,7 @@ static __global__ void att_delta_kernel(struct att a)
     if (b >= a.b) {
         return;
     }
-    float2 stat = {INFINITY, 0.0f}; /* rows beyond the last have no weight */
+    float2 stat = {INFINITY, 0.0f}; /* rows beyond the last get the weight 0 */
     if (i < a.s) {
         const uint32_t *o = (const uint32_t *)((const uint16_t *)a.o + att_at_q(a, b, i, head));
         const uint32_t *dout =
@@ -69,7 +71,7 @@ static __global__ void att_delta_kernel(struct att a)
     }
 }
 
-/* One block of ATT_STEP threads: the bounds of one step of rows. */
+/* Computes the bounds of one step of rows in each block of ATT_STEP threads. */
 static __global__ void att_bounds_kernel(struct att a)
 {
     HSP_DYNAMIC_SHARED(int, room);
@@ -82,8 +84,8 @@ static __global__ void att_bounds_kernel(struct att a)
 
 /* ---- dq ---- */
 
-/* c <- weights, e <- gradients of the scores (without the scale), both of rows that see the keys
- * key0 on; rows have lse and delta in @stat. */
+/* c <- weights, e <- gradients of the scores without the scale; rows are queries, columns the keys
+ * from @key0 on. @stat has lse and delta of the rows. */
 template <int MT, bool HIDE>
 static __device__ __forceinline__ void att_grad_rows(float (&c)[MT][2][4], float (&e)[MT][2][4],
                                                      const float2 (&stat)[2 * MT],
@@ -109,7 +111,7 @@ static __device__ __forceinline__ void att_grad_rows(float (&c)[MT][2][4], float
     }
 }
 
-/* Part of dq of the keys key0 on, which lie in @k and @v. */
+/* Adds to dq the part of 16 keys, rows @at .. @at + 15 of @k and @v; these begin at key @key0. */
 template <int D, int MT, bool KEEP>
 static __device__ __forceinline__ void att_dq_step(
     float (&dq)[MT][D / 8][4], att_rows<D, MT, KEEP> &q, att_rows<D, MT, KEEP> &dout,
@@ -207,10 +209,10 @@ __global__ void __launch_bounds__(32 * att_bwd_shape<D>::NW, D <= 64 ? 2 : 1)
 
 /* ---- dk and dv ---- */
 
-/* The stream of one tile of keys: STEP rows at a time, of one query head of the group after the
- * other, from row @begin on (those before see none of the keys). */
+/* The steps of queries for one tile of keys: STEP rows at a time, from row @begin on (earlier rows
+ * see none of the keys), for one query head of the group after the other. */
 template <int STEP> struct att_walk {
-    int begin, steps, all; /* first row; steps of one head; of all of them */
+    int begin, steps, all; /* first row; steps of one head; steps of all heads of the group */
 
     __device__ __forceinline__ void init(const struct att &a, int k0)
     {
@@ -222,7 +224,7 @@ template <int STEP> struct att_walk {
     {
         return begin + step % steps * STEP;
     }
-    /* The first step from @step on that may hold rows that see keys below @k1. */
+    /* Returns the first step, at or after @step, that may have rows that see keys below @k1. */
     __device__ __forceinline__ int find(const struct att &a, int b, int step, int k1) const
     {
         if (a.starts != nullptr) {
@@ -235,7 +237,7 @@ template <int STEP> struct att_walk {
     }
 };
 
-/* c <- weights, e <- gradients of the scores (without the scale) of the keys (rows of c) and 16
+/* c <- weights, e <- gradients of the scores without the scale; rows are keys, columns the 16
  * queries from @q0 on. */
 template <int MT, bool HIDE>
 static __device__ __forceinline__ void att_grad_keys(const struct att &a, float (&c)[MT][2][4],
@@ -271,7 +273,7 @@ static __device__ __forceinline__ void att_grad_keys(const struct att &a, float 
     }
 }
 
-/* Adds the parts of 16 queries, rows @at on of @q and @dout, to dk and dv. */
+/* Adds to dk and dv the parts of 16 queries, rows @at .. @at + 15 of @q and @dout. */
 template <int D, int MT, int N, bool KEEP>
 static __device__ __forceinline__ void att_dkv_step(const struct att &a, float (&dk)[MT][N][4],
                                                     float (&dv)[MT][N][4], att_rows<D, MT, KEEP> &k,
@@ -297,7 +299,8 @@ static __device__ __forceinline__ void att_dkv_step(const struct att &a, float (
     att_add<D>(dk, ds, q, at, column);
 }
 
-/* Loads the block's keys and values, rows @k0 on, to @own, and waits for them. */
+/* Loads the keys and values of this thread block, from row @k0 on, to the tiles at @own, and waits
+ * until they have arrived. */
 template <int D>
 static __device__ __forceinline__ void att_dkv_own(const struct att &a, struct hsp_tile own,
                                                    int64_t at_k, int k0)
@@ -312,7 +315,7 @@ static __device__ __forceinline__ void att_dkv_own(const struct att &a, struct h
     __syncthreads();
 }
 
-/* Loads the queries and the gradients of step @step of @walk to stage @to of @stream. */
+/* Loads the queries and dout of step @step of @walk to stage @to of @stream. */
 template <int D, int STEP>
 static __device__ __forceinline__ void att_dkv_load(const struct att &a, struct hsp_tile stream,
                                                     const att_walk<STEP> &walk, int step, int to,
@@ -327,8 +330,8 @@ static __device__ __forceinline__ void att_dkv_load(const struct att &a, struct 
                                a.s, a.d);
 }
 
-/* Stores the warp's rows of dk and dv, those from @row on of the tile at @k0, columns of part
- * @part, over @shared. */
+/* Stores the warp's rows of dk and dv, which begin at row @row of the tile at @k0, and their
+ * columns of part @part. The data pass through @shared. */
 template <int D, int MT, int N>
 static __device__ __forceinline__ void att_dkv_store(const struct att &a,
                                                      const float (&dk)[MT][N][4],
@@ -349,7 +352,8 @@ static __device__ __forceinline__ void att_dkv_store(const struct att &a,
                  column, a.d);
 }
 
-/* One block: one tile of keys of one key head, and one part of the columns. */
+/* Computes dk and dv of one tile of keys of one key head, and one part of the columns, in each
+ * block. */
 template <int D>
 __global__ void __launch_bounds__(32 * att_bwd_shape<D>::NW, D <= 64 ? 2 : 1)
     att_flash_dkv_kernel(struct att a)

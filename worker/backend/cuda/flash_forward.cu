@@ -1,9 +1,9 @@
-/* Computes the forward pass of attention, bf16 on tensor cores. */
+/* Computes the forward pass of attention for bf16 on tensor cores (attention.cuh). */
 #include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/flash.cuh"
 
-/* Shape of the kernel for heads of up to D elements: MT tiles of 16 rows a warp, NW warps, BC keys
- * a step; KEEP: the queries stay in registers. */
+/* The shape of the kernel for heads of up to D elements: MT tiles of 16 rows a warp, NW warps, BC
+ * keys a step. KEEP: the queries stay in registers. */
 template <int D> struct att_fwd_shape;
 template <> struct att_fwd_shape<64> {
     static constexpr int MT = 2, NW = 4, BC = 64;
@@ -24,20 +24,21 @@ template <int D> struct att_fwd {
     static constexpr size_t bytes = (size_t)(rows + 2 * S::BC) * (D + ATT_PAD) * sizeof(uint16_t);
 };
 
-/* Softmax as it comes along: for each row of this lane its largest score and the part of its sum of
- * 2^(scores - largest) that this lane has seen. */
+/* The softmax so far: for each row of this lane the largest score, and the part of the sum of
+ * 2^(scores - largest) that this lane has computed. */
 template <int MT> struct att_softmax {
     float most[2 * MT], sum[2 * MT];
 };
 
-/* The first of the rows that this lane has, eight apart. */
+/* Returns the first row of this lane; its rows are 8 apart. */
 template <int MT> static __device__ __forceinline__ int att_lane_row(int thread)
 {
     return thread / 32 * 16 * MT + thread % 32 / 4;
 }
 
-/* Hides the keys @key0 on that a row does not see. Values that few tiles need are computed here
- * again. */
+/* Sets to -inf the scores of keys that a row does not see; the scores are those of the keys from
+ * @key0 on. Few steps need first and seen, so they are computed here again and not kept in
+ * registers. */
 template <int MT, int N>
 static __device__ __forceinline__ void att_hide(const struct att &a, float (&c)[MT][N][4], int rows,
                                                 int key0)
@@ -60,7 +61,8 @@ static __device__ __forceinline__ void att_hide(const struct att &a, float (&c)[
     }
 }
 
-/* c <- 2^(scale2 c - largest so far); sums and results so far shrink to the new largest. */
+/* c <- 2^(scale2 c - largest so far). Multiplies the sums and results so far by the factor of the
+ * new largest score. */
 template <int MT, int N, int NO>
 static __device__ __forceinline__ void att_soften(float (&c)[MT][N][4], float (&o)[MT][NO][4],
                                                   att_softmax<MT> &x, float scale2)
@@ -75,7 +77,7 @@ static __device__ __forceinline__ void att_soften(float (&c)[MT][N][4], float (&
         }
         most = fmaxf(most, __shfl_xor_sync(~0U, most, 1));
         most = fmaxf(most, __shfl_xor_sync(~0U, most, 2));
-        float base = most == -INFINITY ? 0.0f : most * scale2; /* of a row that has seen nothing */
+        float base = most == -INFINITY ? 0.0f : most * scale2; /* a row that has seen no key */
         float shrink = hsp_exp2(x.most[r] * scale2 - base), sum = x.sum[r] * shrink;
         x.most[r] = most;
 #pragma unroll
@@ -93,7 +95,7 @@ static __device__ __forceinline__ void att_soften(float (&c)[MT][N][4], float (&
     }
 }
 
-/* Writes results and lse of the warp's rows, through the warp's rows of the tile in @shared. */
+/* Writes results and lse of the warp's rows, by way of the warp's rows of the tile in @shared. */
 template <int D, int MT>
 static __device__ __forceinline__ void att_finish(const struct att &a,
                                                   const float (&o)[MT][D / 8][4],
@@ -119,7 +121,7 @@ static __device__ __forceinline__ void att_finish(const struct att &a,
                  (uint16_t *)a.out + att_at_q(a, at.b, 0, at.head), a.stride_q, at.r0, a.s, 0, a.d);
 }
 
-/* One block: one tile of rows of one head. */
+/* Computes one tile of rows of one head in each block. */
 template <int D>
 __global__ void __launch_bounds__(32 * att_fwd_shape<D>::NW, D <= 128 ? 2 : 1)
     att_flash_forward_kernel(struct att a)
@@ -159,7 +161,7 @@ __global__ void __launch_bounds__(32 * att_fwd_shape<D>::NW, D <= 128 ? 2 : 1)
     for (bool begin = true; key0 < range.hi; key0 += BC, begin = false) {
         float c[MT][BC / 8][4];
         hsp_copy_wait<0>();
-        __syncthreads(); /* these keys are there; the values before are used */
+        __syncthreads(); /* the keys of this step have arrived; the values of the last are used */
         load(v, a.v, key0);
         hsp_copy_commit();
         if (begin) {
@@ -170,7 +172,7 @@ __global__ void __launch_bounds__(32 * att_fwd_shape<D>::NW, D <= 128 ? 2 : 1)
             att_scores(c, rows, k, 0);
         }
         hsp_copy_wait<0>();
-        __syncthreads(); /* these values are there; the keys are used */
+        __syncthreads(); /* the values of this step have arrived; its keys are used */
         if (key0 + BC < range.hi) {
             load(k, a.k, key0 + BC);
             hsp_copy_commit();

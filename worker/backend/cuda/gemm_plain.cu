@@ -1,13 +1,13 @@
-/* Computes products of matrices without a library, where cuBLASLt has no code for them. */
+/* Computes products of matrices for which cuBLASLt has no code. */
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/gemm_plain.h"
 
-#define PLAIN_TILE 64 /* rows and columns of D a block makes; 4 x 4 a thread */
-#define PLAIN_DEEP 16 /* elements of k at a time */
+#define PLAIN_TILE 64 /* rows and columns of D that a block computes; a thread computes 4 x 4 */
+#define PLAIN_DEEP 16 /* elements of k that are loaded at a time */
 
-/* D = op(A) op(B) [+ C], C laid out as D, element (i, j) of op(A) at a[i * ai + j * aj], of op(B)
- * at b[i * bi + j * bj]; sums in ascending k in the wide type. One block: one tile, @tiles of them
- * in a column. */
+/* D = op(A) op(B) [+ C]; C is laid out as D. Element (i, j) of op(A) is at a[i * ai + j * aj], of
+ * op(B) at b[i * bi + j * bj]. Sums are made in ascending k in the wide type. A block computes one
+ * tile; there are @tiles tiles in a column. */
 template <class T, class R>
 static __global__ void __launch_bounds__(256)
     gemm_plain_kernel(const T *a, int64_t ai, int64_t aj, const T *b, int64_t bi, int64_t bj,

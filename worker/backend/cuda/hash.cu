@@ -1,5 +1,5 @@
-/* Hashes state where it lies. The terms are integers, so they may be added in any order: blocks add
- * theirs to the result. */
+/* Hashes state in device memory. The terms of a hash are integers, so each block adds the sum of
+ * its terms to the result, in any order. */
 #include "proto/base/element_hash.h"
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/cuda_device.h"
@@ -13,7 +13,7 @@ extern "C" {
 #define THREADS 256
 typedef unsigned long long word;
 
-/* The term of one element, as hsp_hash_term says. */
+/* Returns the term of one element, as hsp_hash_term does (proto/base/element_hash.h). */
 static __device__ __forceinline__ word hash_term(word bits, word key)
 {
     word w = bits ^ key;
@@ -28,14 +28,15 @@ static __device__ __forceinline__ word hash_bits(word x)
     return x;
 }
 
-/* Elements with consecutive numbers. */
+/* An array whose elements have consecutive numbers. */
 template <class U> struct hash_at {
     const U *x;
     word *ret;
     word key;
 };
 
-/* Tensor k of the table is one run: element i has key + i steps. */
+/* Hashes arrays whose elements have consecutive numbers: element i of array k has the key
+ * t.at[k].key + i * HSP_HASH_STEP. */
 template <class U>
 __global__ void __launch_bounds__(THREADS)
     hash_runs(__grid_constant__ const hsp_table<hash_at<U>> t)
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* An array of several runs. */
+/* An array whose elements are several runs of consecutive numbers. */
 template <class U> struct hash_array {
     const U *x;
     word *ret;
@@ -120,7 +121,7 @@ static void give_array(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_has
     HSP_LAUNCH((hash_whole<U>), hsp_grid(g, a.n, THREADS), THREADS, 0, g->stream[q], a);
 }
 
-/* Of all calls those with elements of this size. */
+/* Hashes those of the @n calls whose elements have the size of U. */
 template <class U>
 static void hash_those(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_hash_call *c,
                        uint32_t n, word *ret)

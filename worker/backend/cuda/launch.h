@@ -1,11 +1,15 @@
-/* Launches kernels, by macros written once for nvcc and for tests that run kernels on the host.
+/* Launches kernels, by macros that nvcc compiles for a GPU, and the C++ compiler of the host for
+ * tests that run kernels on the CPU.
  *
- * HSP_LAUNCH(kernel, grid, block, smem, stream, args...) gives a kernel to a stream; a template
- * with commas stands in parentheses. Errors wait in cudaGetLastError.
- * HSP_ALIGNED(p, n) stands before an access of n bytes at once: the host sees to it that p is
- * aligned to them, as a GPU does by itself.
+ * HSP_LAUNCH(kernel, grid, block, smem, stream, args...) gives a kernel to a stream. A template
+ * whose arguments have commas must stand in parentheses. An error of the launch is reported by the
+ * next cudaGetLastError.
+ *
+ * HSP_ALIGNED(p, n) stands before a single access of n bytes at p. On the host it stops the test if
+ * p is not aligned to n bytes, as a GPU does by itself; on a GPU it is empty.
+ *
  * HSP_DYNAMIC_SHARED(type, name) declares the block's dynamic shared memory as `type *name`,
- * aligned to 128 bytes; at most one in a kernel. */
+ * aligned to 128 bytes. A kernel uses it at most once. */
 #ifndef HSP_LAUNCH_H
 #define HSP_LAUNCH_H
 #ifdef __cplusplus

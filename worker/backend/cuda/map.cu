@@ -1,4 +1,5 @@
-/* Computes element-wise ops, bias, broadcast, conversions, and the fills and sums of backend.h. */
+/* Computes element-wise ops, bias, broadcast and conversions, and implements fill and accumulate of
+ * backend.h. */
 #include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
@@ -66,7 +67,7 @@ template <class T> struct swiglu_op {
     }
 };
 
-/* s = sigmoid(g): (g s)' = s (1 + g (1 - s)) */
+/* The derivative of g sigmoid(g): with s = sigmoid(g) it is s (1 + g (1 - s)). */
 template <class T> struct swiglu_dx_op {
     const T *dy, *gate, *up;
     T *dgate, *dup;
@@ -88,7 +89,7 @@ template <class T> struct swiglu_dx_op {
 };
 
 template <class T> struct broadcast_op {
-    const double *value; /* one */
+    const double *value; /* one number */
     T *y;
     template <int N> __device__ void run(int64_t i) const
     {
@@ -101,7 +102,7 @@ template <class T> struct broadcast_op {
     }
 };
 
-/* From one type to another; widening is exact. */
+/* Converts from one type to another; widening is exact. */
 template <class D, class S> struct convert_op {
     const S *x;
     D *y;
@@ -153,7 +154,7 @@ struct fill_ids_op {
     }
 };
 
-/* A map of all elements of the call, whose operands are in the order of the op's fields. */
+/* Applies @op to all elements of the call, whose operands are in the order of the op's fields. */
 template <int N, class Op>
 static void whole(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c, const Op &op)
 {
@@ -235,7 +236,7 @@ __global__ void __launch_bounds__(HSP_MAP_THREADS)
     hsp_table_walk<8>(t, k, convert_op<hsp_bf16, float>{t.at[k].x, t.at[k].y});
 }
 
-/* From fp32 to bf16, of many tensors. */
+/* Converts many tensors from fp32 to bf16. */
 enum hsp_status hsp_cuda_narrow_many(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                      uint32_t n, struct hsp_err *err)
 {
@@ -255,7 +256,7 @@ enum hsp_status hsp_cuda_narrow_many(struct hsp_cuda *g, enum hsp_devq q, const 
     return HSP_OK;
 }
 
-/* narrow and widen, between any two types. */
+/* Runs narrow and widen, between any two types. */
 enum hsp_status hsp_cuda_convert(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                  struct hsp_err *err)
 {
@@ -277,7 +278,7 @@ enum hsp_status hsp_cuda_convert(struct hsp_cuda *g, enum hsp_devq q, const stru
     return HSP_OK;
 }
 
-/* The same bytes in another shape. */
+/* Copies the bytes; only the shape changes. */
 enum hsp_status hsp_cuda_same(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                               struct hsp_err *err)
 {
@@ -342,7 +343,7 @@ enum hsp_status hsp_cuda_fill(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtyp
 
 /* ---- bias ---- */
 
-/* Rows of n: a thread keeps the bias of its columns. */
+/* Adds a bias to rows of n elements; a thread keeps the bias of its columns. */
 template <class T, int N>
 __global__ void __launch_bounds__(256)
     bias_kernel(const T *x, const T *bias, T *y, int64_t rows, int64_t n)

@@ -1,9 +1,10 @@
 /* Computes LayerNorm (Ba et al. 2016) and RMSNorm (Zhang and Sennrich 2019) over the last dim, and
- * their gradients in x.
+ * their gradients with respect to x.
  *
- * G threads share a row: a warp, or a block of 128 or 256. A thread keeps the first KEEP groups of
- * 16 bytes that it reads in registers, as they are in memory; further groups, in longer rows, are
- * read again. Rows that are not aligned are read element by element, each time anew. */
+ * G threads share a row: a warp, or a block of 128 or 256 threads. A thread keeps the first KEEP
+ * groups of 16 bytes that it reads in registers, as they are in memory. It reads further groups, in
+ * longer rows, again in each pass. Rows that are not aligned are read element by element, again in
+ * each pass. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
@@ -11,15 +12,15 @@
 template <class T> struct norm_rows {
     int64_t rows, e;
     const T *x, *gamma, *beta, *dy;
-    T *y; /* or dx */
+    T *y; /* y, or dx */
     hsp_wide<T> *mean, *rstd;
     double eps;
 };
 
 #define KEEP 4
 
-/* Runs @f(at, k) for this thread's groups of a row: at, the first element of a group; k, its place
- * among those that are kept, or -1. */
+/* Runs @f(at, k) for this thread's groups of a row. at is the first element of a group; k is the
+ * place of the group among those that are kept, or -1. */
 template <int N, int G, class F>
 static __device__ __forceinline__ void norm_walk(int64_t e, const F &f)
 {
@@ -38,7 +39,7 @@ static __device__ __forceinline__ void norm_walk(int64_t e, const F &f)
     }
 }
 
-/* Elements of a row, as they were kept or from memory. */
+/* Returns elements of a row, from registers if they were kept, else from memory. */
 template <class T, int N> struct norm_kept {
     uint4 raw[KEEP];
     __device__ __forceinline__ void read(const T *p, int k, hsp_wide<T> (&r)[N])
@@ -115,8 +116,8 @@ __global__ void __launch_bounds__(norm_threads<G>) norm_kernel(norm_rows<T> a)
     }
 }
 
-/* dx = rstd (w - mean(w) - xhat mean(w xhat)), w = dy gamma, xhat = (x - mean) rstd; RMSNorm has no
- * means of x and w. */
+/* dx = rstd (w - mean(w) - xhat mean(w xhat)), w = dy gamma, xhat = (x - mean) rstd. RMSNorm has
+ * neither the mean of x nor that of w. */
 template <class T, int N, int G, bool RMS>
 __global__ void __launch_bounds__(norm_threads<G>) norm_dx_kernel(norm_rows<T> a)
 {
@@ -126,7 +127,8 @@ __global__ void __launch_bounds__(norm_threads<G>) norm_dx_kernel(norm_rows<T> a
          r += (int64_t)gridDim.x * ROWS) {
         const T *x = a.x + r * a.e, *dy = a.dy + r * a.e;
         norm_kept<T, N> kept_x, kept_dy;
-        W rstd = a.rstd[r], mean = RMS ? (W)0 : a.mean[r], sum[K] = {}; /* of w xhat; of w */
+        /* the sums of w xhat; of w */
+        W rstd = a.rstd[r], mean = RMS ? (W)0 : a.mean[r], sum[K] = {};
         norm_walk<N, G>(a.e, [&](int64_t at, int k) {
             W v[N], w[N], gamma[N];
             kept_x.read(x + at, k, v);
@@ -175,7 +177,7 @@ static void norm(struct hsp_cuda *g, enum hsp_devq q, const norm_rows<T> &a, boo
     constexpr int N = hsp_vec<T>;
     bool aligned = a.e % N == 0 && hsp_aligned(a.x) && hsp_aligned(a.y) && hsp_aligned(a.gamma) &&
                    (RMS || dx || hsp_aligned(a.beta)) && (!dx || hsp_aligned(a.dy));
-    if constexpr (sizeof(T) < 8) { /* fp64 is for comparisons: one way will do */
+    if constexpr (sizeof(T) < 8) { /* fp64 serves for comparisons: one kernel will do */
         int64_t groups = a.e / N;
         if (aligned && groups <= 32 * KEEP) {
             return launch<T, N, 32, RMS>(g, q, a, dx);

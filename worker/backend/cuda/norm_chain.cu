@@ -1,10 +1,11 @@
-/* Computes the backward pass of a norm at once: its gradient in x, the sum with that of the branch
- * beside it, and the sums over rows for which both are read (gradients of the norm's weights; of
- * the bias of the layer before). Apart these are three to four passes over the same rows.
+/* Computes the backward pass of a norm in one kernel: the gradient of the norm in x, its sum with
+ * the gradient of the residual branch, and the sums over rows that read both (the gradients of the
+ * norm's weights, and of the bias of the layer before). Separate kernels would make three to four
+ * passes over the same rows.
  *
- * G threads share a row, as in norm.cu, and a thread has the same K groups of N columns of every
- * row it comes to, so that it keeps their sums in registers. Blocks write theirs, a second kernel
- * adds them up (range_sum.cuh). The share of rows of each block depends on the shape alone. */
+ * G threads share a row, as in norm.cu. A thread has the same K groups of N columns in every row,
+ * so that it keeps their sums in registers. Blocks write their sums, and a second kernel adds these
+ * up (range_sum.cuh). The number of rows of each block depends on the shape alone. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_memory.h"
@@ -13,16 +14,16 @@
 
 template <class T> struct chain_args {
     int64_t rows, e;
-    const T *dy, *x, *gamma, *other; /* other: or NULL */
+    const T *dy, *x, *gamma, *other; /* other may be NULL */
     const hsp_wide<T> *mean, *rstd;
     T *y;              /* dx + other */
     hsp_wide<T> *part; /* [sums][blocks][e] */
 };
 
-/* Sums: of dy xhat; of dy (LayerNorm); of y (BIAS). */
+/* The number of sums: of dy xhat; of dy (LayerNorm); of y (BIAS). */
 template <bool RMS, bool BIAS> constexpr int chain_sums = (RMS ? 1 : 2) + (BIAS ? 1 : 0);
 
-/* The part of a row that a thread holds. */
+/* The part of a row that a thread has. */
 template <class T, int N, int K> struct chain_row {
     uint4 x[K], dy[K], other[K];
     bool has[K];
@@ -46,7 +47,7 @@ static __device__ __forceinline__ void chain_read(const chain_args<T> &a, int64_
     }
 }
 
-/* Writes this row's part of y, and adds its terms to the sums. */
+/* Writes the thread's part of row @r of y, and adds its terms to the sums. */
 template <class T, int N, int G, int K, bool RMS, bool BIAS>
 static __device__ __forceinline__ void chain_one(const chain_args<T> &a, int64_t r,
                                                  hsp_wide<T> (&acc)[chain_sums<RMS, BIAS>][K][N])
@@ -55,7 +56,7 @@ static __device__ __forceinline__ void chain_one(const chain_args<T> &a, int64_t
     constexpr int M = RMS ? 1 : 2;
     chain_row<T, N, K> row;
     chain_read<T, N, G, K>(a, r, &row);
-    W rstd = a.rstd[r], mean = RMS ? (W)0 : a.mean[r], sum[M] = {}; /* of w xhat; of w */
+    W rstd = a.rstd[r], mean = RMS ? (W)0 : a.mean[r], sum[M] = {}; /* the sums of w xhat; of w */
     W x[N], w[N], gamma[N];
 #pragma unroll
     for (int k = 0; k < K; k++) {
@@ -141,7 +142,7 @@ __global__ void __launch_bounds__(chain_threads<G>) chain_kernel(chain_args<T> a
     }
 }
 
-/* The calls of a chain by their op; NULL: not there. */
+/* The calls of a chain by their op; NULL: the chain has no such call. */
 struct chain_calls {
     const struct hsp_call *dx, *add, *dw, *db;
 };
@@ -188,7 +189,7 @@ static enum hsp_status chain_size(struct hsp_cuda *g, enum hsp_devq q, const cha
     } else if (groups <= 256 * 4) {
         return chain_start<T, 256, 4, RMS, BIAS>(g, q, a, c, err);
     }
-    *ret_done = false; /* one by one */
+    *ret_done = false; /* the row is too long: the caller runs the calls one by one */
     return HSP_OK;
 }
 

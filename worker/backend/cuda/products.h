@@ -1,5 +1,5 @@
-/* Declares the ops that are mostly products of matrices: linear layers (cuda_gemm.c) and attention
- * (attention_call.cu).
+/* Declares the ops that are mostly products of matrices: attention (attention_call.cu). cuda_gemm.h
+ * has linear layers.
  *
  * Each is a hsp_cuda_kernel (cuda.h) for all real types. */
 #ifndef HSP_PRODUCTS_H

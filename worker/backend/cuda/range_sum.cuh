@@ -1,7 +1,8 @@
-/* Adds up the sums over ranges of rows that blocks have made, by columns, in one order.
+/* Adds up the sums over ranges of rows that the blocks of another kernel have made, by columns, in
+ * one order.
  *
- * 32 columns and 8 threads for each a block: a thread adds every eighth range, in ascending order,
- * and the eight sums are added in the order of the threads. */
+ * A block has 32 columns and 8 threads for each: a thread adds every eighth range, in ascending
+ * order, and the eight sums are added in the order of the threads. */
 #ifndef HSP_RANGESUM_CUH
 #define HSP_RANGESUM_CUH
 #include "worker/backend/cuda/element.cuh"
@@ -9,8 +10,8 @@
 #define HSP_RANGE_ACROSS 32
 #define HSP_RANGE_DOWN   8
 
-/* P: type of the parts [outputs][ranges][n]; sums are fp64. Bit i of @adds: output i is added to
- *    its present content. */
+/* The arguments. P is the type of the parts [outputs][ranges][n]; sums are fp64. Bit i of @adds:
+ * output i is added to its present content. */
 template <class P, class W> struct hsp_range_sums {
     const P *part;
     W *out[3];
@@ -40,7 +41,7 @@ static __global__ void __launch_bounds__(HSP_RANGE_ACROSS *HSP_RANGE_DOWN)
         for (int i = 1; i < HSP_RANGE_DOWN; i++) {
             s += down[i][threadIdx.x];
         }
-        /* an array of arguments that is indexed would be copied to memory */
+        /* the compiler would copy an array of arguments to memory if it were indexed */
         W *out = (blockIdx.y == 0 ? a.out[0] : blockIdx.y == 1 ? a.out[1] : a.out[2]) + at;
         *out = (a.adds >> blockIdx.y & 1) != 0 ? *out + (W)s : (W)s;
     }

@@ -1,8 +1,9 @@
-/* Applies rotary positions (Su et al. 2021): element i of a head turns with i + head_dim / 2.
+/* Applies rotary positions (Su et al. 2021): element i of a head is rotated with element i +
+ * head_dim / 2.
  *
- * The angles of a row are the same for all its heads: a block makes them once, in shared memory.
- * Angles are made in fp64, in half turns, and brought to [-1, 1] there: far positions lose
- * nothing. */
+ * All heads of a row have the same angles: a block computes them once, in shared memory. Angles are
+ * computed in fp64, in half turns, and reduced to [-1, 1], so that far positions lose no
+ * precision. */
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 
@@ -29,7 +30,7 @@ static __device__ __forceinline__ void turn_of(double turns, double *s, double *
 template <class T, int N> __global__ void __launch_bounds__(THREADS) rope_kernel(rope_args<T> a)
 {
     typedef hsp_wide<T> W;
-    HSP_DYNAMIC_SHARED(double, freq); /* half turns for each position */
+    HSP_DYNAMIC_SHARED(double, freq); /* half turns for each step of the position */
     W *cosine = (W *)(freq + a.half), *sine = cosine + a.half;
     for (int i = (int)threadIdx.x; i < a.half; i += THREADS) {
         freq[i] = pow(a.theta, -(double)i / a.half) * 0.31830988618379067154;

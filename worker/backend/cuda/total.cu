@@ -1,7 +1,7 @@
 /* Sums over all elements, into an fp64 scalar.
  *
- * Blocks sum pieces of the tensor, a last one adds up their results; the number of pieces depends
- * on the number of elements alone. */
+ * Blocks sum pieces of the tensor, and a further block adds up their results. The number of pieces
+ * depends on the number of elements alone. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_memory.h"
@@ -9,7 +9,7 @@
 #include "worker/backend/cuda/kernels.h"
 
 #define THREADS 256
-#define PIECES  1024 /* at most */
+#define PIECES  1024 /* pieces of a tensor at most */
 
 template <class T> struct plain_term {
     const T *x;
@@ -54,7 +54,7 @@ struct label_term {
     }
 };
 
-/* A block's piece of a sum over @n elements in @pieces pieces. */
+/* Sums this block's piece of the @n elements, which are cut into @pieces pieces. */
 template <class Term, int N>
 static __device__ __forceinline__ void total_piece(const Term &term, int64_t n, int64_t piece,
                                                    int64_t pieces, double *ret)

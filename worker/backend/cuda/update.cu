@@ -1,9 +1,9 @@
 /* Updates parameters by the optimizers. The learning rate and the factor of the gradient are read
- * from memory of the device when the kernel runs: a replayed launch sees those of its own step.
+ * from device memory when the kernel runs, so a replayed launch uses those of its own step.
  *
- * Sums of the state (word_sums.h) are made of words that are in registers anyway. A block counts
- * places from the first word of its chunk, in 32 bits, and adds the place of the chunk at its end.
- * Sums are integers, so blocks add them in any order. */
+ * The sums over the state (proto/base/word_sums.h) take words that are in registers anyway. A block
+ * numbers words from the first word of its chunk, in 32 bits, and adds the number of this first
+ * word at its end. Sums are integers, so blocks add them in any order. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
@@ -11,10 +11,11 @@
 typedef unsigned long long word;
 static_assert(sizeof(struct hsp_state_sums) == 4 * sizeof(word), "sums are four words");
 
-/* The sums of a thread, then of its block, over its chunk of @States arrays. */
+/* Sums the words of @States arrays as read and as written: first those of a thread, then those of
+ * its block, over the chunk of the block. */
 template <bool Sums, int States> struct watch {
-    word at;            /* first element of the chunk */
-    word s[4 * States]; /* read: sum, places; written: the same; of each array */
+    word at;            /* the first element of the chunk */
+    word s[4 * States]; /* for each array: sum and places as read, sum and places as written */
     __device__ __forceinline__ void begin(int64_t first)
     {
         at = (word)first;
@@ -28,7 +29,7 @@ template <bool Sums, int States> struct watch {
         s[k] += x;
         s[k + 1] += (word)place * x;
     }
-    /* Elements from @i on of array @state, as read (@wrote 0) or as written (1). */
+    /* Adds elements from @i on of array @state, as read (@wrote 0) or as written (@wrote 1). */
     template <int N>
     __device__ __forceinline__ void note(int state, int wrote, int64_t i, const float (&x)[N])
     {
@@ -48,7 +49,7 @@ template <bool Sums, int States> struct watch {
             add(4 * state + 2 * wrote, place + 1, (uint32_t)(bits >> 32));
         }
     }
-    /* By all threads of the block. */
+    /* Adds the sums of the block to @to. All threads of the block call it. */
     template <class W> __device__ __forceinline__ void end(word *const (&to)[States])
     {
         hsp_group_sum<HSP_MAP_THREADS, 4 * States>(s);
@@ -78,12 +79,12 @@ template <int States> struct watch<false, States> {
     }
 };
 
-/* AdamW with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), in the order of
- * operations of torch.optim.AdamW. */
+/* Updates by AdamW with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2), in the
+ * order of operations of torch.optim.AdamW. */
 template <class W> struct adamw_at {
     const W *p, *m, *v, *g;
     W *p1, *m1, *v1;
-    word *sums[3]; /* read: sum, places; written: the same */
+    word *sums[3]; /* sum and places as read, sum and places as written */
 };
 struct adamw_args {
     const struct hsp_update_scalars *u;
@@ -124,7 +125,8 @@ template <class W, bool Sums> struct adamw_op {
     }
 };
 
-/* SGD with momentum as torch.optim.SGD without dampening: the decay is part of the gradient. */
+/* Updates by SGD with momentum as torch.optim.SGD does without dampening: the decay is part of the
+ * gradient. */
 template <class W> struct sgdm_at {
     const W *p, *m, *g;
     W *p1, *m1;
@@ -163,7 +165,7 @@ template <class W, bool Sums> struct sgdm_op {
     }
 };
 
-/* The numbers of the step: made in fp64 by one thread of a block. */
+/* Compute the factors of the step, in fp64, in one thread of each block. */
 template <class W, bool Sums>
 static __device__ __forceinline__ void update_begin(const adamw_args &a, adamw_op<W, Sums> *op)
 {
@@ -185,7 +187,7 @@ static __device__ __forceinline__ void update_begin(const sgdm_args &a, sgdm_op<
     op->scale = (W)a.u->grad_scale;
 }
 
-/* One tensor or many: a block takes a chunk of one. */
+/* Updates one or more tensors; each block takes a chunk of one tensor. */
 template <class Op, int N>
 __global__ void __launch_bounds__(HSP_MAP_THREADS)
     update_kernel(__grid_constant__ const hsp_table<typename Op::At> t,
@@ -252,7 +254,7 @@ static void update(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c
     }
 }
 
-/* Calls from @c on that make sums, or that make none. */
+/* Returns how many of the @n calls, from the first on, agree in whether they make sums. */
 static uint32_t alike(const struct hsp_call *c, uint32_t n)
 {
     uint32_t k = 1;

@@ -1,15 +1,16 @@
-/* Computes softmax cross-entropy over a row of classes, whole or a part of it, and its gradient.
+/* Computes softmax cross-entropy over a row of classes, or over a part of the classes, and its
+ * gradient.
  *
- * A block (or a warp, for short rows) reads a row once: each thread keeps the largest value m it
- * has seen and the sum s of e^(x - m) (Milakov and Gimelshein, Online normalizer calculation for
- * softmax, 2018), and pairs are merged in one order. Rows need not be aligned: up to an aligned
- * address they are read one by one. */
+ * A block (or a warp, for short rows) reads a row once. Each thread keeps the largest value m that
+ * it has seen and the sum s of e^(x - m) (Milakov and Gimelshein, Online normalizer calculation for
+ * softmax, 2018); the pairs (m, s) of threads are merged in one order. Rows need not be aligned:
+ * elements before an aligned address are read one by one. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 
-/* Runs op.run<N>(i) for the elements of a row that lie aligned together, op.run<1>(i) for others,
- * with G threads. */
+/* Runs op.run<N>(i) for the groups of N aligned elements of a row, and op.run<1>(i) for the
+ * elements before and after them, with G threads. */
 template <class T, int G, class Op>
 static __device__ __forceinline__ void row_walk(const T *row, int64_t n, Op &op)
 {
@@ -32,7 +33,7 @@ static __device__ __forceinline__ void row_walk(const T *row, int64_t n, Op &op)
 
 template <class W> static __device__ __forceinline__ W above(W m)
 {
-    return m == (W)-INFINITY ? (W)0 : m; /* of nothing but -inf: no inf - inf */
+    return m == (W)-INFINITY ? (W)0 : m; /* if all elements are -inf: avoids inf - inf */
 }
 
 template <class T> struct online_sum {
@@ -63,7 +64,7 @@ template <class T> struct online_sum {
     }
 };
 
-/* The log of the sum of e^x over a row; the same in all G threads that read it. */
+/* Returns the log of the sum of e^x over a row, in each of the G threads that read the row. */
 template <class T, int G>
 static __device__ __forceinline__ hsp_wide<T> row_lse(const T *x, int64_t n)
 {
@@ -93,16 +94,16 @@ static __device__ __forceinline__ hsp_wide<T> row_lse(const T *x, int64_t n)
     return a.m + log(a.s);
 }
 
-/* R: type of the log-sum-exps. */
+/* The arguments. R is the type of the log-sum-exps. */
 template <class T, class R> struct xent_args {
     const T *x;
-    const int32_t *label; /* NULL: the log-sum-exp alone */
+    const int32_t *label; /* NULL: only the log-sum-exp is computed */
     hsp_wide<T> *loss;
     R *lse;
     int64_t rows, v;
 };
 
-/* G threads a row, 256 a block. */
+/* Computes loss and lse of rows; a row has G threads, a block 256. */
 template <class T, class R, int G>
 __global__ void __launch_bounds__(256) xent_kernel(xent_args<T, R> a)
 {
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(256) xent_kernel(xent_args<T, R> a)
     }
 }
 
-#define LONG 2048 /* classes from which a block takes a row: a warp needs no barriers */
+#define LONG 2048 /* rows with more classes take a block, others a warp, which needs no barriers */
 
 template <class T, class R>
 static void lse_rows(struct hsp_cuda *g, enum hsp_devq q, const xent_args<T, R> &a)
@@ -180,12 +181,12 @@ template <class T> struct xent_dx_args {
     int64_t rows, v, origin; /* origin: the first class of the part */
 };
 
-/* dloss (softmax - onehot(label)) */
+/* Computes dloss (softmax - onehot(label)). */
 template <class T> struct xent_dx_row {
     const T *x;
     T *dx;
     hsp_wide<T> dloss, lse;
-    int64_t label; /* in the row; elsewhere: in no column */
+    int64_t label; /* the column of the label in this part; else in no column */
     template <int N> __device__ void run(int64_t i) const
     {
         hsp_wide<T> v[N];
@@ -212,7 +213,7 @@ template <class T> __global__ void __launch_bounds__(256) xent_dx_kernel(xent_dx
     for (int64_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
         int64_t label = a.label[r];
         T *dx = a.dx + r * a.v;
-        if (label < 0) { /* no label here: zero for any logits */
+        if (label < 0) { /* the row has no label: the gradient is zero for any logits */
             zero_row<T> op = {dx};
             row_walk<T, 256>(dx, a.v, op);
         } else {
@@ -222,7 +223,7 @@ template <class T> __global__ void __launch_bounds__(256) xent_dx_kernel(xent_dx
     }
 }
 
-/* Both ops; of a part, columns count from its origin. */
+/* Runs xent_dx and xent_part_dx; in a part, columns count from its origin. */
 enum hsp_status hsp_cuda_xent_dx(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                  struct hsp_err *err)
 {
