@@ -70,7 +70,7 @@ static void reduce_run(enum hsp_dtype t, uint8_t *dst, const uint8_t *src, int64
     }
 }
 
-/* The work of a walk on each cell. */
+/* The work that a walk does on each element of a cell. */
 enum walk { WALK_COPY, WALK_ADD, WALK_MAX };
 
 static void walk(const struct hsp_cell_view *dst, const struct hsp_cell_view *src,

@@ -14,10 +14,11 @@ worker_backend_libbackend_a_SOURCES = \
   worker/backend/cpu/work_pool.c worker/backend/cpu/work_pool.h \
   worker/backend/plugin.c worker/backend/plugin.h
 worker_backend_libbackend_a_CPPFLAGS = $(AM_CPPFLAGS) -DHSP_PKGLIBDIR='"$(pkglibdir)"'
-# Loops become vector code; no contraction, so that results do not depend on the instruction set.
+# -O3 makes vector code of loops. Without contraction of a*b+c results do not depend on the
+# instruction set.
 worker_backend_libbackend_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \
   -ffp-contract=off
-# Products are sums of fused multiply-adds on every machine that runs these kernels.
+# These kernels call fused multiply-adds themselves, on every machine that runs them.
 noinst_LIBRARIES += worker/backend/libgemm.a
 worker_backend_libgemm_a_SOURCES = \
   worker/backend/cpu/gemm.c worker/backend/cpu/gemm.h worker/backend/cpu/gemm_tile.inc
@@ -41,6 +42,6 @@ EXTRA_DIST += \
   worker/backend/cpu/update.inc \
   worker/backend/cpu/xent.inc \
   worker/backend/cpu/xent_part.inc
-# Libraries that a program that computes links, before $(BASE_LIBS).
+# A program that computes links these libraries before $(BASE_LIBS).
 BACKEND_LIBS = worker/backend/libbackend.a worker/backend/libgemm.a proto/layout/liblayout.a \
   proto/op/libop.a $(OPENBLAS_LIBS)

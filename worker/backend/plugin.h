@@ -19,15 +19,15 @@ struct hsp_device_opts {
 };
 
 struct hsp_device_info {
-    char name[64], pci[16]; /* "0000:01:00.0" */
+    char name[64], pci[16]; /* pci: "0000:01:00.0" */
     uint8_t uuid[16];
     int sm;                          /* compute capability, 10 major + minor */
     int n_sms;                       /* multiprocessors */
     size_t memory_bytes, free_bytes; /* of the device; free_bytes: now */
-    bool bf16;                       /* computes in bf16 */
+    bool bf16;                       /* whether it computes in bf16 */
 };
 
-/* The table that the library exports as HSP_PLUGIN_SYMBOL. */
+/* Declares the table that the library exports as HSP_PLUGIN_SYMBOL. */
 struct hsp_device_plugin {
     uint32_t abi;      /* the HSP_BACKEND_ABI that the library was built with */
     const char *built; /* the targets of the build: "CUDA 13000, GPUs 75 80 90a, newer by PTX 90" */
@@ -45,10 +45,10 @@ struct hsp_device_plugin {
     enum hsp_status (*reach)(int from, int to, bool *ret, struct hsp_err *err);
 };
 
-/* The files that a test puts in the place of the usual ones; NULL: the usual one. */
+/* The files to load; tests choose them. */
 struct hsp_plugin_paths {
-    const char *driver; /* "libcuda.so.1" */
-    /* the file itself; usually in $HSPMD_PLUGINS, the folder of the program or PKGLIBDIR */
+    const char *driver; /* NULL: "libcuda.so.1" */
+    /* the file; NULL: search $HSPMD_PLUGINS, the folder of the program, PKGLIBDIR */
     const char *plugin;
 };
 

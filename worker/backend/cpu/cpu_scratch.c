@@ -10,7 +10,7 @@ enum hsp_status hsp_cpu_reserve(struct hsp_cpu *cpu, size_t bytes, struct hsp_er
     if (!hsp_add_size(bytes, 127, &each)) {
         return hsp_err_nomem(err, "%zu bytes of scratch", bytes);
     }
-    each &= ~(size_t)63; /* at least 64 */
+    each &= ~(size_t)63; /* a multiple of 64, and at least 64 */
     if (each <= cpu->scratch_bytes) {
         return HSP_OK;
     }

@@ -15,7 +15,7 @@
 
 #define HSP_WORKPOOL_MAX 256 /* more threads than a device of ours is ever given */
 
-struct hsp_workpool; /* opaque */
+struct hsp_workpool; /* defined in work_pool.c */
 
 /* Works on items [lo, hi) as @worker (0 .. n_workers - 1). */
 typedef void (*hsp_range_fn)(const void *ctx, unsigned worker, int64_t lo, int64_t hi);

@@ -6,7 +6,7 @@
  * tensors are joined. Extents and strides count units: an element, or 16 bytes of a copy. The last
  * dim is contiguous. */
 struct cells_shape {
-    int rank;                                                        /* >= 1 */
+    int rank;                                                        /* at least 1 */
     int64_t ext[HSP_MAX_RANK], dst[HSP_MAX_RANK], src[HSP_MAX_RANK]; /* strides */
     int64_t n;
 };
@@ -108,7 +108,7 @@ static void shape_of(const struct hsp_box *cell, const int64_t *dst, const int64
         ret->dst[last] = dst[d];
         ret->src[last] = src[d];
     }
-    if (ret->rank == 0) { /* one element */
+    if (ret->rank == 0) { /* the cell is a single element */
         ret->rank = 1;
         ret->ext[0] = ret->dst[0] = ret->src[0] = 1;
     }

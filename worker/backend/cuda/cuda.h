@@ -18,7 +18,7 @@ extern "C" {
 #endif
 #include "worker/backend/backend.h"
 
-struct hsp_cuda_memory; /* the blocks allocated */
+struct hsp_cuda_memory; /* the table of allocated blocks */
 struct hsp_cuda_queue;  /* tickets, graphs, and the names of the last ops */
 struct hsp_cuda_fault;  /* the failure that lost the device */
 
@@ -56,7 +56,7 @@ extern const hsp_cuda_kernel hsp_cuda_kernels[HSP_N_OPS];
 cudaError_t hsp_cuda_find_code(void);
 
 /* Implement the functions of backend.h that launch kernels; n > 0, and the caller has checked the
- * types. accumulate and fill are in map.cu, cells in cells.cu, hash in hash.cu. */
+ * types. accumulate and fill are in map.cu, cells in cells.cu. */
 enum hsp_status hsp_cuda_accumulate(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype dst_type,
                                     void *dst, enum hsp_dtype src_type, const void *src, int64_t n,
                                     struct hsp_err *err);
@@ -65,7 +65,7 @@ enum hsp_status hsp_cuda_fill(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtyp
 enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_cell_view *dst,
                                const struct hsp_cell_view *src, const struct hsp_box *cell,
                                enum hsp_cells how, struct hsp_err *err);
-/* hash.cu */
+/* Implements hash of backend.h, in hash.cu. */
 enum hsp_status hsp_cuda_hash(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_hash_call *c,
                               uint32_t n, uint64_t *ret, struct hsp_err *err);
 

@@ -24,7 +24,7 @@ enum hsp_status hsp_cuda_queue_need(struct hsp_cuda *g, enum hsp_devq q, struct 
     }
     int least = 0, most = 0;
     cudaError_t e = cudaDeviceGetStreamPriorityRange(&least, &most);
-    if (e == cudaSuccess) { /* queues for which other queues or other devices wait have priority */
+    if (e == cudaSuccess) { /* queues for which other queues or devices wait get priority */
         e = cudaStreamCreateWithPriority(&g->stream[q], cudaStreamNonBlocking,
                                          q == HSP_DEVQ_COMPUTE || q == HSP_DEVQ_STATE ? least
                                                                                       : most);

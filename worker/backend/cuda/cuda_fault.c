@@ -23,7 +23,7 @@ enum hsp_status hsp_cuda_fault_new(struct hsp_cuda_fault **ret, struct hsp_err *
     if (f == NULL) {
         return hsp_err_nomem(err, "a backend");
     }
-    (void)pthread_mutex_init(&f->lock, NULL); /* cannot fail for a default one */
+    (void)pthread_mutex_init(&f->lock, NULL); /* cannot fail for a default mutex */
     *ret = f;
     return HSP_OK;
 }

@@ -29,7 +29,7 @@ enum hsp_status hsp_cuda_goes_on(struct hsp_cuda *g, enum hsp_devq q, const char
  * lost: returns HSP_EIO, and every later call fails with the same message. */
 enum hsp_status hsp_cuda_check(struct hsp_cuda *g, cudaError_t e, const char *what,
                                struct hsp_err *err);
-/* Returns the status for a status of cuBLASLt, as hsp_cuda_check does for CUDA. Returns
+/* Converts a status of cuBLASLt as hsp_cuda_check converts an error of CUDA. Returns
  * HSP_EUNSUPPORTED if the library has no code for the call. */
 enum hsp_status hsp_cuda_check_lt(struct hsp_cuda *g, cublasStatus_t e, const char *what,
                                   struct hsp_err *err);

@@ -159,7 +159,8 @@ static cublasStatus_t gemm_ask(struct hsp_cuda *g, struct gemm_plan *p,
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Asks the heuristic for algorithms that meet our conditions. */
+/* Asks the heuristic for algorithms that meet our conditions on workspace, reduction and
+ * alignment. */
 static cublasStatus_t gemm_choose(struct hsp_cuda *g, struct gemm_plan *p)
 {
     static const cublasLtMatmulPreferenceAttributes_t align[4] = {

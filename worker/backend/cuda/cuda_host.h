@@ -46,7 +46,8 @@ struct hsp_cuda_graph {
 struct hsp_cuda_queue {
     /* HSP_MAX_MARKS events, made when first used: ticket t has event t mod HSP_MAX_MARKS */
     cudaEvent_t *event;
-    _Atomic uint64_t given, reached; /* tickets */
+    /* the last ticket given; the last one that the device has reached */
+    _Atomic uint64_t given, reached;
     /* the last ops, for messages; written by the queue's caller, read when the device is lost */
     struct {
         const char *_Atomic name;
@@ -56,10 +57,11 @@ struct hsp_cuda_queue {
 
     struct hsp_cuda_graph *graph; /* HSP_CUDA_MAX_GRAPHS, made when first used; g->graphs_lock */
     uint64_t uses;
-    bool between, capturing,     /* begin was called; the calls are captured */
-        failed, again;           /* a call failed; a call could not be captured */
-    struct hsp_cuda_graph now;   /* the calls being captured */
-    bool rehearses;              /* calls take scratch and give nothing (rehearse of backend.h) */
+    bool between, capturing,   /* begin was called; the calls are captured */
+        failed, again;         /* a call failed; a call could not be captured */
+    struct hsp_cuda_graph now; /* the calls being captured */
+    /* a rehearsal: calls take scratch and give the device nothing (backend.h) */
+    bool rehearses;
     void *old[HSP_CUDA_MAX_OLD]; /* scratch that graphs may still name */
     unsigned n_old;
 };

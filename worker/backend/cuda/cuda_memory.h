@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Makes the empty table of @g. @limit_bytes limits device memory; 0: no limit. Returns
- * HSP_ENOMEM. */
+/* Makes the table of blocks of @g, empty. @limit_bytes limits device memory; 0: no limit. Returns
+ * HSP_ENOMEM if the host has no memory. */
 enum hsp_status hsp_cuda_memory_new(struct hsp_cuda *g, size_t limit_bytes, struct hsp_err *err);
 /* frees every block, also those that were not released */
 void hsp_cuda_memory_free(struct hsp_cuda *g);
@@ -26,8 +26,8 @@ void hsp_cuda_release(struct hsp_cuda *g, enum hsp_mem mem, void *p);
 enum hsp_status hsp_cuda_register(struct hsp_cuda *g, void *p, size_t bytes, struct hsp_err *err);
 bool hsp_cuda_unregister(struct hsp_cuda *g, const void *p);
 bool hsp_cuda_trim(struct hsp_cuda *g);
-/* From now until the next trim nothing is freed, since work of this device may wait for another
- * device. */
+/* Forbids to free and to unregister memory until the next trim, since work of this device may wait
+ * for another device meanwhile. */
 void hsp_cuda_expect_peers(struct hsp_cuda *g);
 /* Returns the begin of the block that contains @p; NULL if @p lies in no block of ours. */
 const void *hsp_cuda_block(struct hsp_cuda *g, const void *p);

@@ -13,7 +13,7 @@
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 
-#define LANES 32   /* threads along a row */
+#define LANES 32   /* threads of a block along a row */
 #define ROWS  8    /* rows that a block works on at once */
 #define SCAN  1024 /* ids of a block of the kernels that add up counts */
 

@@ -10,7 +10,7 @@ extern "C" {
 
 /* One product in the terms of cuBLASLt, by columns: D (m x n, dense) = op(A) op(B) + bias + C. */
 struct hsp_product {
-    bool ta, tb; /* A is stored transposed; B is */
+    bool ta, tb; /* whether A and B are stored transposed */
     int64_t m, n, k, lda, ldb;
     const void *a, *b;
     const void *bias; /* m numbers, added to each column; or NULL */

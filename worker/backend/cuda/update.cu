@@ -2,8 +2,8 @@
  * from device memory when the kernel runs, so a replayed launch uses those of its own step.
  *
  * The sums over the state (proto/base/word_sums.h) take words that are in registers anyway. A block
- * numbers words from the first word of its chunk, in 32 bits, and adds the number of this first
- * word at its end. Sums are integers, so blocks add them in any order. */
+ * numbers the words of its chunk from 0, in 32 bits, and adds the number of the chunk's first word
+ * at its end. Sums are integers, so blocks add them in any order. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"

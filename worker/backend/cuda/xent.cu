@@ -186,7 +186,8 @@ template <class T> struct xent_dx_row {
     const T *x;
     T *dx;
     hsp_wide<T> dloss, lse;
-    int64_t label; /* the column of the label in this part; else in no column */
+    /* the column of the label; outside of the row if the label is not in this part */
+    int64_t label;
     template <int N> __device__ void run(int64_t i) const
     {
         hsp_wide<T> v[N];
