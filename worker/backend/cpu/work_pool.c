@@ -199,7 +199,8 @@ struct blocks {
     int64_t n, block;
     hsp_range_fn fn;
     const void *ctx;
-    uint64_t seen; /* the value of `loops` at the begin; when it changes, the pool is given back */
+    /* the value of `loops` before this block; when it changes, the pool is given back */
+    uint64_t seen;
     _Atomic int64_t next;
 };
 

@@ -11,8 +11,8 @@
 typedef unsigned long long word;
 static_assert(sizeof(struct hsp_state_sums) == 4 * sizeof(word), "sums are four words");
 
-/* Sums the words of @States arrays as read and as written: first those of a thread, then those of
- * its block, over the chunk of the block. */
+/* Sums the words of @States arrays as read and as written, over the chunk of a block: each thread
+ * has sums, and the block adds them up at its end. */
 template <bool Sums, int States> struct watch {
     word at;            /* the first element of the chunk */
     word s[4 * States]; /* for each array: sum and places as read, sum and places as written */
