@@ -37,9 +37,12 @@ static bool begin(struct hsp_ex_epoch *e)
     return may;
 }
 
-static void end(struct hsp_ex_epoch *e)
+/* A due version that is sealed here is not sealed again by the replication thread, which may be
+ * about to. */
+static void end(struct hsp_ex_epoch *e, uint64_t version, bool sealed)
 {
     (void)pthread_mutex_lock(&e->lock);
+    e->sealed = sealed && version == e->due.newest ? version : e->sealed;
     e->sealing = false;
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
@@ -52,11 +55,11 @@ void hsp_epoch_live_seal(struct hsp_ex_epoch *e, enum hsp_status st)
         !by_loss(e, st) || !begin(e)) {
         return;
     }
-    const uint64_t version = e->written;
+    const uint64_t version = e->written, before = e->sealed;
     e->seals_live = true;
     int64_t from = hsp_clock_ns();
-    st = hsp_epoch_seal_version(e, version, e->sealed, &err);
-    end(e);
+    st = hsp_epoch_seal_version(e, version, before, &err);
+    end(e, version, st == HSP_OK);
     if (st == HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_INFO, "executor",
                 "epoch %" PRIu64 " of job %u has ended at version %" PRIu64 ", which is sealed "
@@ -66,6 +69,6 @@ void hsp_epoch_live_seal(struct hsp_ex_epoch *e, enum hsp_status st)
         hsp_log(e->env->log, HSP_LOG_WARN, "executor",
                 "epoch %" PRIu64 " of job %u has ended at version %" PRIu64
                 ", which cannot be sealed: %s; the job goes back to version %" PRIu64,
-                e->number, e->p->job, version, err.msg, e->sealed);
+                e->number, e->p->job, version, err.msg, before);
     }
 }

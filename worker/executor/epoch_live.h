@@ -1,9 +1,8 @@
 /* Seals the version that a member computes with when its epoch ends by a loss (decision D9a).
  *
- * PREPARE says `live` where each part of the state is at home on as many nodes as the job has
- * copies. Then mostly all survivors have the same version, and a recovery goes on from that
- * version: no step is made again. The version goes into the segment that does not have the newest
- * stable version.
+ * PREPARE says `live` where each part of the state is at home on two nodes or more. Then mostly all
+ * survivors have the same version, and a recovery goes on from that version: no step is made again.
+ * The version goes into the segment that does not have the newest stable version.
  *
  * No later version is sealed while a due version is pending, i.e. not known to be stable here: two
  * ranks could each destroy the last version that they have in common. The due version itself is
