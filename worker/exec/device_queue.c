@@ -7,8 +7,9 @@ bool hsp_measures(const struct hsp_engine *e)
     return e->o.backend->device && e->o.backend->seconds != NULL;
 }
 
-/* Adds the oldest span's seconds; it has been reached. Hooks that fetch give so many marks of their
- * own that it may be forgotten. The lock is held. */
+/* Adds the seconds of the oldest span, whose tickets are reached, and drops the span. The device
+ * may have forgotten its marks, since hooks that fetch tensors make many marks of their own; then
+ * its seconds are not counted. The caller holds the lock. */
 static enum hsp_status take_first(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_spans *s = &e->spans;
@@ -46,7 +47,7 @@ enum hsp_status hsp_span_add(struct hsp_engine *e, uint64_t from, uint64_t to, s
         st = b->finish(b, HSP_DEVQ_COMPUTE, oldest, err);
     }
     (void)pthread_mutex_lock(&e->lock);
-    if (st == HSP_OK && s->n == HSP_MAX_SPANS) { /* a vote may have taken some meanwhile */
+    if (st == HSP_OK && s->n == HSP_MAX_SPANS) { /* a vote may have taken spans meanwhile */
         st = take_first(e, err);
     }
     if (st == HSP_OK) {

@@ -1,5 +1,5 @@
-/* Sends and receives nothing, as the transport of moves that are rehearsed: they take the memory in
- * which they pack messages. */
+/* Provides a transport whose operations do nothing. The engine rehearses moves over it, so that the
+ * moves take the memory in which they pack messages. */
 #ifndef HSP_DRY_TRANSPORT_H
 #define HSP_DRY_TRANSPORT_H
 #include "worker/comm/comm.h"

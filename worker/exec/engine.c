@@ -17,24 +17,26 @@
 #include "worker/exec/staging.h"
 #include "worker/exec/state_watch.h"
 
-#define SHEET_ARENA ((size_t)256 << 20) /* 2^20 sequences of 16 bytes, with room */
-#define WARM_ALIGN  256 /* a product looks at its operands' addresses as far as that */
-#define WARM_PLACES 64  /* of tensors that take turns, about */
-/* Products of a program that are looked at, at most: 80 layers in 39 micro-batches, each of its own
- * shape. Layers are alike, so few of these are run. */
+#define SHEET_ARENA ((size_t)256 << 20) /* enough for 2^20 sequences of 16 bytes */
+#define WARM_ALIGN  256 /* alignment to which a product looks at the addresses of its operands */
+/* products are run for the tensors' slots of at most so many micro-batches */
+#define WARM_PLACES 64
+/* The most products of a program that are looked at: 80 layers in 39 micro-batches of different
+ * sizes. Layers are alike, so the backend runs few of these. */
 #define WARM_MOST 65536
 /* Instructions of a program that are looked at for replayed runs of documents, about: a second. */
 #define REHEARSE_MOST (UINT64_C(1) << 20)
 
 /* ---- steps ---- */
 
-/* Program @k of the pool; 0 is the one for all sequences. */
+/* Returns program @k of the pool; 0 is the program for the longest sequences. */
 static const struct hsp_program *program_of(const struct hsp_engine_opts *o, uint32_t k)
 {
     return k == 0 ? o->program : o->shorter[k - 1];
 }
 
-/* The programs of a pool take turns: nothing but the state outlives a step, or its validation. */
+/* Makes @p the running program. The programs of a pool take turns in the epoch's memory, since only
+ * the state outlives a step, or its validation. */
 static void use(struct hsp_engine *e, const struct hsp_program *p)
 {
     e->program = p;
@@ -72,7 +74,7 @@ static enum hsp_status run_eval(struct hsp_engine *e, struct hsp_err *err)
 static enum hsp_status run_train(struct hsp_engine *e, struct hsp_err *err)
 {
     if (hsp_engine_stops(e)) {
-        return HSP_OK; /* the failure is reported by the step */
+        return HSP_OK; /* step_end reports the failure */
     }
     const struct hsp_program *one = e->o.program;
     use(e, hsp_pool_pick(one, e->o.shorter, e->o.n_shorter,
@@ -84,12 +86,13 @@ static enum hsp_status run_train(struct hsp_engine *e, struct hsp_err *err)
     return HSP_OK;
 }
 
-/* Nothing is under way on the device any more, nor will be: I2. The queues of a retired engine are
- * another one's: it only learns again that its own work there is done. */
+/* Waits until the device has done all work of the engine (I2). Another engine uses the queues of a
+ * retired engine: there it waits only for the tickets of its own work. */
 static void settle(struct hsp_engine *e)
 {
     struct hsp_backend *b = e->o.backend;
-    for (int q = 0; q < HSP_N_QUEUES; q++) { /* the first error counts */
+    /* errors are ignored: the first failure counts */
+    for (int q = 0; q < HSP_N_QUEUES; q++) {
         enum hsp_devq d = hsp_devq_of((enum hsp_queue)q);
         if (!e->retired) {
             (void)b->mark(b, d, &e->last[q], NULL);
@@ -233,7 +236,7 @@ static bool all_lone(const struct hsp_engine_opts *o)
     return all;
 }
 
-/* Runs the fusion passes for which @b has a call; false: no memory. */
+/* Runs the fusion passes for which @b has a call. Returns false without memory. */
 static bool open_way(const struct hsp_backend *b, const struct hsp_program *p, struct hsp_way *ret)
 {
     bool routed = b->adds != 0 || b->run_many != NULL || b->run_chain != NULL;
@@ -250,7 +253,7 @@ static bool open_way(const struct hsp_backend *b, const struct hsp_program *p, s
     return (b->run_sum == NULL || ret->epilogues != NULL) && (!routed || ret->launches != NULL);
 }
 
-/* Opens the ways of all programs; without fusion where a hook looks at each tensor. */
+/* Runs the fusion passes of all programs, unless a hook looks at each tensor. */
 static enum hsp_status open_ways(struct hsp_engine *e, struct hsp_err *err)
 {
     uint32_t pieces = 0;
@@ -305,12 +308,12 @@ static void close_memory(struct hsp_engine *e)
     e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->host);
 }
 
-/* Whether a micro-batch of the program may have @n sequences. */
+/* Returns true if a micro-batch of the program may have @n sequences. */
 static bool may_have(const struct hsp_engine *e, uint32_t n)
 {
     const struct hsp_pipeline_bind *s = &e->b->pipeline;
-    bool found = e->corpus.start != NULL;  /* documents: there may be any number */
-    for (int last = 0; last < 2; last++) { /* the first ones are the larger ones */
+    bool found = e->corpus.start != NULL;  /* documents: any number may come */
+    for (int last = 0; last < 2; last++) { /* the first micro-batches are the larger ones */
         found = found || (s->n_micro > 0 && hsp_micro_size(s->n_seq, s->n_micro,
                                                            last != 0 ? s->n_micro - 1 : 0) == n);
         found = found ||
@@ -320,7 +323,8 @@ static bool may_have(const struct hsp_engine *e, uint32_t n)
     return found;
 }
 
-/* After how many micro-batches all tensors lie again where they lay, as far as alignment goes. */
+/* Returns the number of micro-batches after which the slots of all tensors have the same alignment
+ * again, at most WARM_PLACES. */
 static uint32_t places_of(const struct hsp_engine *e)
 {
     uint32_t all = 1;
@@ -335,6 +339,8 @@ static uint32_t places_of(const struct hsp_engine *e)
     return all < WARM_PLACES ? all : WARM_PLACES;
 }
 
+/* Makes the backend prepare all products for the slots of micro-batch @micro, until *left are
+ * done. */
 static enum hsp_status warm_at(struct hsp_engine *e, uint32_t micro, uint32_t *left,
                                struct hsp_err *err)
 {
@@ -352,9 +358,10 @@ static enum hsp_status warm_at(struct hsp_engine *e, uint32_t micro, uint32_t *l
     return st;
 }
 
-/* Products of one program, of as many sequences as a micro-batch may have, the most first; all of
- * these before the next place where its tensors take turns to lie. Documents may come in any
- * number: of them so many as are done soon. */
+/* Makes the backend prepare the products of one program, for each number of sequences that a
+ * micro-batch may have, the largest number first. All numbers are done for one position of the
+ * tensors' slots before the next position. With documents any number may come; as many are done as
+ * WARM_MOST allows. */
 static enum hsp_status warm_program(struct hsp_engine *e, struct hsp_err *err)
 {
     uint32_t places = places_of(e), left = WARM_MOST;
@@ -369,7 +376,7 @@ static enum hsp_status warm_program(struct hsp_engine *e, struct hsp_err *err)
     return st;
 }
 
-/* Scratch of all other ops, of the most sequences that a micro-batch may have. */
+/* Takes the scratch of all other ops, for the most sequences that a micro-batch may have. */
 static enum hsp_status rehearse_ops(struct hsp_engine *e, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -379,8 +386,9 @@ static enum hsp_status rehearse_ops(struct hsp_engine *e, struct hsp_err *err)
     return st;
 }
 
-/* The memory that the device's own transport takes in a step. The binding counts it, beside that of
- * packed messages, which is taken. */
+/* Begins or ends the rehearsal of the device's own transport, which takes the memory that it needs
+ * in a step. The binding counts this memory together with that of packed messages, which is taken
+ * already. */
 static enum hsp_status rehearse_transport(struct hsp_engine *e, bool on, struct hsp_err *err)
 {
     struct hsp_comm *c = e->o.direct;
@@ -433,6 +441,7 @@ static enum hsp_status rehearse_schedules(struct hsp_engine *e, const struct reh
     return st;
 }
 
+/* Rehearses one step, or the replayed runs of one. */
 static enum hsp_status rehearse_step(struct hsp_engine *e, const struct rehearsal *r,
                                      struct hsp_err *err)
 {
@@ -441,7 +450,7 @@ static enum hsp_status rehearse_step(struct hsp_engine *e, const struct rehearsa
     if (st != HSP_OK) {
         return st;
     }
-    e->voted = true; /* updates, too */
+    e->voted = true; /* the updates run, too */
     e->rehearses = r->how;
     st = rehearse_schedules(e, r, err);
     e->voted = false;
@@ -450,9 +459,10 @@ static enum hsp_status rehearse_step(struct hsp_engine *e, const struct rehearsa
     return st == HSP_OK ? end : st;
 }
 
-/* Rehearses a step, with the validation before it, and without. A step of documents that has the
- * most sequences takes all memory. Then follow replayed runs alone: of fewer sequences in a
- * micro-batch, and of fewer micro-batches, behind which statistics have other places. */
+/* Rehearses a step with and a step without validation. Where samples are documents, the first step
+ * has the most sequences and takes all memory. The next rehearsals walk replayed runs alone: with
+ * fewer sequences in each micro-batch, and with fewer micro-batches, which move the places of
+ * statistics. */
 static enum hsp_status rehearse_steps(struct hsp_engine *e, struct hsp_err *err)
 {
     uint32_t bound = (uint32_t)e->b->symbol[HSP_SYM_BATCH], n = e->b->pipeline.n_micro;
@@ -494,7 +504,8 @@ static enum hsp_status rehearse(struct hsp_engine *e, struct hsp_err *err)
     return st == HSP_OK ? end : st;
 }
 
-/* Before the first step, while no work of this device waits for a peer. */
+/* Prepares products and rehearses, before the first step, when no work of this device waits for a
+ * peer. */
 static enum hsp_status warm_up(struct hsp_engine *e, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -598,7 +609,7 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
         return NULL;
     }
     hsp_engine_halt(e);
-    settle(e); /* this thread learns it, too */
+    settle(e); /* so that this thread, too, has finished the tickets */
     (void)pthread_cond_destroy(&e->cond);
     (void)pthread_mutex_destroy(&e->lock);
     (void)hsp_recorder_free(e->rec);

@@ -11,7 +11,7 @@
 #include "worker/exec/staging.h"
 #include "worker/exec/state_watch.h"
 
-/* Where an error happened, in words a person can look up in `program show`. */
+/* Adds the place of the error to its message, in the words of `hspmdctl program show`. */
 static enum hsp_status place(const struct hsp_engine *e, uint32_t k, uint32_t micro,
                              enum hsp_status st, struct hsp_err *err)
 {
@@ -25,8 +25,8 @@ static enum hsp_status place(const struct hsp_engine *e, uint32_t k, uint32_t mi
     return st;
 }
 
-/* A micro-batch without sequences: nobody of the pipeline has any, so nothing is computed or
- * moved. */
+/* If the micro-batch has no sequences, no rank of the pipeline has any, so nothing is computed or
+ * moved. Pieces that run once in a step are never empty. */
 bool hsp_entry_is_empty(const struct hsp_engine *e, const struct hsp_sched_entry *entry)
 {
     bool empty = entry->micro < e->sheet.n_micro && e->sheet.micro[entry->micro].n_seq == 0;
@@ -38,7 +38,7 @@ bool hsp_entry_is_empty(const struct hsp_engine *e, const struct hsp_sched_entry
     return empty;
 }
 
-/* A part of a piece goes on where the one before it stopped. */
+/* Begins an entry. A later part of a piece of the compute queue continues the entry before it. */
 static void enter(struct hsp_engine *e, const struct hsp_sched_entry *entry, enum hsp_queue q)
 {
     if (q == HSP_QUEUE_COMPUTE && entry->first > 0) {
@@ -52,8 +52,8 @@ static void enter(struct hsp_engine *e, const struct hsp_sched_entry *entry, enu
     }
 }
 
-/* Instruction @k, or a run from it on that the device does alone, below @end. *ret_n are given
- * then. */
+/* Runs instruction @k, or a run of instructions from @k on that the device repeats by itself,
+ * before @end. *ret_n: the number of instructions given. */
 static enum hsp_status run_some(struct hsp_engine *e, uint32_t k, uint32_t end, uint32_t micro,
                                 enum hsp_queue q, uint32_t *ret_n, struct hsp_err *err)
 {
@@ -66,7 +66,7 @@ static enum hsp_status run_some(struct hsp_engine *e, uint32_t k, uint32_t end, 
     return st;
 }
 
-/* The instructions of an entry that is not empty. */
+/* Runs the instructions of an entry that is not empty. */
 static enum hsp_status run_instrs(struct hsp_engine *e, const struct hsp_sched_entry *entry,
                                   enum hsp_queue q, struct hsp_err *err)
 {
@@ -145,7 +145,8 @@ enum hsp_status hsp_rehearse_piece(struct hsp_engine *e, const struct hsp_sched_
         }
         n = 1;
         const struct hsp_instr *i = &e->t->instrs[k];
-        if (i->kind == HSP_I_STAT) { /* its place, and those behind it, depend on how many come */
+        /* the places of this and of later statistics depend on how many come before */
+        if (i->kind == HSP_I_STAT) {
             st = hsp_stat_note(e, q, (uint8_t)i->arg, HSP_F64, NULL, err);
         } else if (i->kind == HSP_I_RESHARD && e->rehearses == HSP_REHEARSE_ALL) {
             st = hsp_run_reshard(e, k, entry->micro, q, &n, err);

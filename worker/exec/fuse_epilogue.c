@@ -9,7 +9,8 @@ static bool is_op(const struct hsp_instr *i, enum hsp_op op)
     return i->kind == HSP_I_OP && i->op == op;
 }
 
-/* Adds @i to the epilogue, when @i reads the result of the epilogue and adds to it. */
+/* Adds @i to the epilogue if @i reads the result of the epilogue once and adds to it. Returns
+ * whether it did. */
 static bool take(struct hsp_epilogue *epilogue, const struct hsp_instr *i, bool bias)
 {
     uint32_t y = epilogue->out;
@@ -31,6 +32,7 @@ static bool take(struct hsp_epilogue *epilogue, const struct hsp_instr *i, bool 
     return true;
 }
 
+/* Returns the epilogue of instruction @k, in a piece that ends before @end. */
 static struct hsp_epilogue tail_of(const struct hsp_template *t, const struct hsp_uses *u,
                                    uint32_t k, uint32_t end)
 {

@@ -1,4 +1,5 @@
-/* Finds additions right behind a matrix product that a backend can do in the product's epilogue.
+/* Finds additions right after a matrix product that a backend can do in the product's epilogue:
+ * while it still holds the result of the product.
  *
  * Example: y = linear(x, w); z = bias_add(y, b); out = add(z, r) becomes one call that writes only
  * out. The backend saves the memory traffic of y and z, and in bf16 their rounding.
@@ -11,17 +12,19 @@
 #define HSP_FUSE_EPILOGUE_H
 #include "worker/exec/output_route.h"
 
-/* out = product [+ bias] [+ add] in place of the product and @n instructions behind it. The values
- * between them are not written, and no other instruction reads them. The result may lie over the
- * operands of the product, which are not read again: a backend then runs the ops one by one. */
+/* out = product [+ bias] [+ add], in place of the product and the @n instructions right after it.
+ * The backend does not write the values in between, which no other instruction reads. `out` may
+ * share memory with the operands of the product, since nothing reads these operands later; a
+ * backend then runs the ops one by one. */
 struct hsp_epilogue {
-    uint8_t n;               /* 0: not fused, or no product */
+    /* instructions fused with the product; 0: none, or the instruction is no product */
+    uint8_t n;
     uint32_t bias, add, out; /* tensors; bias and add may be HSP_NO_TENSOR */
 };
 
-/* The epilogues of @t, a checked program, one element for each instruction. Behind linear it takes
- * bias_add and one add, behind linear_dx one add, of the same piece. The caller frees the result by
- * free(); NULL without memory. */
+/* Finds the epilogues of @t, a checked program: returns one element for each instruction. After a
+ * linear it takes a bias_add and one add of the same piece, after a linear_dx one add. The caller
+ * frees the result by free(). Returns NULL without memory. */
 struct hsp_epilogue *hsp_epilogues_new(const struct hsp_template *t);
 
 #endif

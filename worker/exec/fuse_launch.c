@@ -9,7 +9,7 @@ struct grouping {
     const struct hsp_program *p;
     const struct hsp_route *r;
     const struct hsp_uses *u;
-    uint32_t end; /* of the piece */
+    uint32_t end; /* the piece ends before this instruction */
 };
 
 static const struct hsp_instr *at(const struct grouping *x, uint32_t k)
@@ -17,7 +17,8 @@ static const struct hsp_instr *at(const struct grouping *x, uint32_t k)
     return &x->p->tpl.instrs[k];
 }
 
-/* The next instruction behind @k that something is given for; the end: none. */
+/* Returns the next instruction after @k whose work no op does already; the end of the piece if
+ * there is none. */
 static uint32_t next(const struct grouping *x, uint32_t k)
 {
     do {
@@ -33,7 +34,7 @@ static bool is_op(const struct grouping *x, uint32_t k, enum hsp_op op)
 
 /* ---- many ---- */
 
-/* Where a tensor lies. */
+/* The place of a tensor's slots in one of three areas of memory. */
 struct place {
     int64_t from, to;
     uint8_t area;
@@ -50,20 +51,24 @@ static struct place place_of(const struct grouping *x, uint32_t tensor)
                                                           : 0};
 }
 
+/* Returns true if two places share bytes. */
 static bool meet(struct place a, struct place b)
 {
     return a.area == b.area && a.from < b.to && b.from < a.to;
 }
 
+/* Returns the tensor to which instruction @k writes output @j; HSP_NO_TENSOR if the output is a
+ * statistic. */
 static uint32_t output(const struct grouping *x, uint32_t k, uint8_t j)
 {
     const struct hsp_route *r = &x->r[k];
-    return (r->stats >> j & 1) != 0  ? HSP_NO_TENSOR /* its place is its own */
+    /* a statistic's place is used by nothing else */
+    return (r->stats >> j & 1) != 0  ? HSP_NO_TENSOR
            : (r->sums >> j & 1) != 0 ? r->out[j]
                                      : at(x, k)->out[j];
 }
 
-/* Whether @a writes a tensor that @b touches. */
+/* Returns true if instruction @a writes memory that instruction @b reads or writes. */
 static bool disturbs(const struct grouping *x, uint32_t a, uint32_t b)
 {
     bool found = false;
@@ -83,6 +88,8 @@ static bool disturbs(const struct grouping *x, uint32_t a, uint32_t b)
     return found;
 }
 
+/* Returns true if instruction @k may join the launch that begins with @first: both have the same op
+ * and float attributes, and neither writes memory that another call touches. */
 static bool goes_with(const struct grouping *x, uint32_t first, uint32_t k)
 {
     const struct hsp_instr *a = at(x, first), *b = at(x, k);
@@ -107,12 +114,14 @@ static struct hsp_fused_launch many_from(const struct grouping *x, uint32_t k)
 
 /* ---- chains ---- */
 
-/* All that @k makes goes to sums. */
+/* Returns true if all outputs of @k are added to sums. */
 static bool to_sums(const struct grouping *x, uint32_t k)
 {
     return x->r[k].sums == (1U << at(x, k)->n_out) - 1;
 }
 
+/* Returns the chain that begins with @k, the input gradient of a norm; its n is 0 if there is no
+ * chain. */
 static struct hsp_fused_launch norm_chain(const struct grouping *x, uint32_t k)
 {
     bool layer = is_op(x, k, HSP_OP_LAYERNORM_DX);
@@ -141,6 +150,7 @@ static struct hsp_fused_launch norm_chain(const struct grouping *x, uint32_t k)
     return g;
 }
 
+/* Returns the chain that begins with @k, a gelu_dx; its n is 0 if there is none. */
 static struct hsp_fused_launch activation_chain(const struct grouping *x, uint32_t k)
 {
     uint32_t n = next(x, k);
@@ -181,7 +191,8 @@ struct hsp_fused_launch *hsp_fused_launches_new(const struct hsp_program *p,
     for (uint32_t s = 0; s < p->tpl.n_pieces; s++) {
         uint32_t k = p->tpl.pieces[s].first;
         if (p->tpl.pieces[s].queue != HSP_QUEUE_COMPUTE) {
-            continue; /* calls are made up where one thread comes */
+            /* only the thread of the compute queue may use the memory of calls (engine_impl.h) */
+            continue;
         }
         for (x.end = k + p->tpl.pieces[s].n; k<x.end; k += ret[k].n> 0 ? ret[k].n : 1) {
             ret[k] = group_from(&x, k, many, chains);

@@ -50,14 +50,14 @@ struct hsp_cell_view hsp_output(const struct hsp_engine *e, uint32_t k, uint8_t 
     return hsp_engine_view(e, i->out[j], micro);
 }
 
-/* Whether the sum that accumulation @k adds to begins with it. */
+/* Returns true if accumulation @k makes the first addition to its sum. */
 static bool begins_sum(const struct hsp_engine *e, uint32_t k, enum hsp_queue q)
 {
     const struct hsp_route *r = route_of(e, k);
     return r != NULL && (r->begins & 1) != 0 && e->entry[q].first;
 }
 
-/* Whether the work of instruction @k is done already, or will be done by other instructions. */
+/* Returns true if other instructions have done the work of instruction @k, or will do it. */
 static bool is_needless(const struct hsp_engine *e, uint32_t k)
 {
     const struct hsp_route *r = route_of(e, k);
@@ -129,14 +129,14 @@ static enum hsp_status run_op(struct hsp_engine *e, uint32_t k, uint32_t micro, 
     if (update && !e->voted) {
         return hsp_err_set(err, HSP_ESTATE, 0, "update before the vote of step %" PRIu64, e->step);
     }
-    if (update && e->vote.noop) { /* the new version is the old one */
+    if (update && e->vote.noop) { /* the new version equals the old one */
         return HSP_OK;
     }
     struct hsp_call c = call_of(e, k, micro, q, &x);
     return e->o.backend->run(e->o.backend, hsp_devq_of(q), &c, err);
 }
 
-/* The additions to product @k; @part: room for their arrays. */
+/* Returns the additions to product @k; @part has room for their arrays. */
 static struct hsp_sum sum_of(const struct hsp_engine *e, uint32_t k, uint32_t micro,
                              struct hsp_array part[3])
 {
@@ -158,7 +158,8 @@ static bool has_epilogue(const struct hsp_engine *e, uint32_t k)
     return e->way->epilogues != NULL && e->way->epilogues[k].n > 0;
 }
 
-/* A product and its addend at once, where the backend does so. */
+/* Gives a product and its additions to the backend as one call. *ret_done is false if the backend
+ * refuses such a call. */
 static enum hsp_status run_with_epilogue(struct hsp_engine *e, uint32_t k, uint32_t micro,
                                          enum hsp_queue q, bool *ret_done, struct hsp_err *err)
 {
@@ -169,7 +170,7 @@ static enum hsp_status run_with_epilogue(struct hsp_engine *e, uint32_t k, uint3
     return e->o.backend->run_sum(e->o.backend, hsp_devq_of(q), &c, &s, ret_done, err);
 }
 
-/* The calls of the fused launch at @k into @c; returns how many there are. */
+/* Writes the calls of the fused launch at @k to @c, and returns their number. */
 static uint32_t fused_calls(struct hsp_engine *e, uint32_t k, uint32_t micro, struct hsp_call *c)
 {
     uint32_t n = 0;
@@ -182,7 +183,9 @@ static uint32_t fused_calls(struct hsp_engine *e, uint32_t k, uint32_t micro, st
     return n;
 }
 
-/* All ops of a fused launch at once, where the backend does so; of the compute queue. */
+/* Gives all ops of a fused launch of the compute queue to the backend as one call. *ret_done is
+ * false if nothing was given: the backend refuses such a call, or the ops are updates that must not
+ * run now. */
 static enum hsp_status run_fused(struct hsp_engine *e, uint32_t k, uint32_t micro, bool *ret_done,
                                  struct hsp_err *err)
 {
@@ -206,7 +209,8 @@ static enum hsp_status run_fused(struct hsp_engine *e, uint32_t k, uint32_t micr
 
 /* ---- data ---- */
 
-/* Random keys of the sequences, [n_seq, 2]; evaluation draws nothing. */
+/* Writes the random keys of the sequences, [n_seq, 2], to @dst. In evaluation they are -1, which
+ * says to draw nothing. */
 static void load_keys(const struct hsp_engine *e, const struct hsp_micro *m, int32_t *dst)
 {
     for (uint32_t i = 0; i < m->n_seq; i++, dst += 2) {
@@ -217,7 +221,7 @@ static void load_keys(const struct hsp_engine *e, const struct hsp_micro *m, int
     }
 }
 
-/* Loads the part of micro-batch @micro that @v holds into @to. */
+/* Loads the part of micro-batch @micro that the box of @view contains to @to. */
 static enum hsp_status load_into(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
                                  const struct hsp_cell_view *view, void *to, struct hsp_err *err)
 {
@@ -271,7 +275,7 @@ static enum hsp_status run_fill(struct hsp_engine *e, const struct hsp_instr *i,
                               hsp_box_count(&v.box), err);
 }
 
-/* Between the device's memory and the host's. */
+/* Copies a tensor between the device's memory and the host's. */
 static enum hsp_status run_copy(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
                                 enum hsp_devq q, struct hsp_err *err)
 {
@@ -310,7 +314,8 @@ static enum hsp_status run_seal(struct hsp_engine *e, enum hsp_devq q, struct hs
     return st == HSP_OK ? e->o.hooks.sealed(e->o.hooks.ctx, &w, err) : st;
 }
 
-/* *ret_n: 1, but for a bucket of Reshards. */
+/* Runs instruction @k. *ret_n: the number of instructions run, 1 except for a bucket of
+ * Reshards. */
 static enum hsp_status run_instr(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
                                  uint32_t *ret_n, struct hsp_err *err)
 {
@@ -366,7 +371,8 @@ enum hsp_status hsp_warm_product(struct hsp_engine *e, uint32_t k, uint32_t micr
     const struct hsp_backend *b = e->o.backend;
     enum hsp_status st = HSP_OK;
     uint8_t adds = UINT8_MAX;
-    for (int first = 0; st == HSP_OK && first < 2; first++) { /* a sum that goes on, or begins */
+    /* the product is added to its sum, then it begins the sum */
+    for (int first = 0; st == HSP_OK && first < 2; first++) {
         struct hsp_op_call x;
         struct hsp_array part[3];
         struct hsp_sum s = {NULL, NULL, NULL};

@@ -29,7 +29,7 @@ worker_exec_libexec_a_SOURCES = \
   worker/exec/voting.c worker/exec/voting.h
 EXTRA_DIST += worker/exec/README.md worker/exec/DECISIONS.md worker/exec/DEVICE.md
 
-# Programs that link libexec need these libraries behind it.
+# Programs that link libexec need these libraries after it.
 EXEC_LIBS = worker/exec/libexec.a worker/state/libstate.a $(COMM_LIBS) \
   worker/data/libdata.a worker/backend/libbackend.a worker/backend/libgemm.a \
   proto/program/libprogram.a \

@@ -1,5 +1,6 @@
 #include "worker/exec/lone_update.h"
 
+/* Returns true if instruction @k sends or receives. */
 static bool talks(const struct hsp_program *p, uint32_t k)
 {
     const struct hsp_instr *i = &p->tpl.instrs[k];
@@ -14,7 +15,8 @@ static bool talks(const struct hsp_program *p, uint32_t k)
     return any;
 }
 
-/* Finds the entry of the communication queue with the vote, and the instruction. False: none. */
+/* Finds the entry of the communication queue with the vote, and the instruction. Returns false if
+ * there is no vote. */
 static bool find_vote(const struct hsp_program *p, const struct hsp_sched *s, uint32_t *ret_entry,
                       uint32_t *ret_instr)
 {

@@ -1,10 +1,10 @@
 /* Moves cells between the tensors, the pack buffers and the memory for a transport.
  *
- * Cells are packed where the tensors are, by the backend. A transport gets the packed memory
- * itself, on a CPU or when the transport is the device's own; else an staging copy of it in the
- * host's memory, for which the host waits once, after packing. The staging copies are written by
- * the host when the device has read the messages received before (image_ticket), by the device in
- * the order of its queue. */
+ * The backend packs cells in the memory of the tensors. On a CPU, or if the transport is the
+ * device's own, the transport gets the packed memory itself. Otherwise the transport gets a staging
+ * copy of the packed memory in the host's memory; the host waits for this copy once, after packing.
+ * The host writes a staging copy only when the device has read the messages received before
+ * (staging_ticket). The device writes a staging copy in the order of its queue. */
 #include "worker/exec/move_cells.h"
 
 #include "proto/layout/box.h"

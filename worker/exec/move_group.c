@@ -10,13 +10,14 @@
 #include "worker/exec/moves_impl.h"
 #include "worker/exec/staging.h"
 
+/* Finds this rank in the group of the move. Returns false if it is not a member. */
 static bool find_me(const struct hsp_move_run *r, struct hsp_group *ret)
 {
     *ret = (struct hsp_group){.n = r->m->n_ranks, .ranks = r->m->ranks};
     while (ret->me < ret->n && ret->ranks[ret->me] != r->e->b->rank) {
         ret->me++;
     }
-    return ret->me < ret->n; /* hsp_program_check made sure */
+    return ret->me < ret->n; /* hsp_program_check made sure of it */
 }
 
 static size_t move_bytes(const struct hsp_move_run *r)
@@ -29,7 +30,7 @@ static size_t move_bytes(const struct hsp_move_run *r)
     return bytes;
 }
 
-/* Of all @n moves of a bucket. */
+/* Returns the bytes of all @n moves of a bucket. */
 static size_t all_bytes(const struct hsp_move_run *r, uint32_t n)
 {
     size_t bytes = 0;
@@ -39,7 +40,8 @@ static size_t all_bytes(const struct hsp_move_run *r, uint32_t n)
     return bytes;
 }
 
-/* The result in one run, with this rank's addend in it; NULL: it must be packed. */
+/* If the result is contiguous in the output, *ret is its address, and this rank's addend is written
+ * there. If not, *ret is NULL: the move must be packed. */
 static enum hsp_status reduce_in_place(const struct hsp_move_run *r, uint8_t **ret,
                                        struct hsp_err *err)
 {
@@ -52,7 +54,7 @@ static enum hsp_status reduce_in_place(const struct hsp_move_run *r, uint8_t **r
     return *ret && r->m->src != HSP_MOVE_FROM_OUT ? hsp_move_fetch(r, &r->out, &cell, err) : HSP_OK;
 }
 
-/* Packs the moves one behind the other, or unpacks them. */
+/* Packs the moves of a bucket contiguously at @buf, or unpacks them. */
 static enum hsp_status pack_bucket(const struct hsp_move_run *r, uint32_t n, uint8_t *buf,
                                    bool packing, struct hsp_err *err)
 {
@@ -98,8 +100,8 @@ enum hsp_status hsp_move_all_reduce(const struct hsp_move_run *r, uint32_t n, st
     return st == HSP_OK && packed ? pack_bucket(r, n, buf, false, err) : st;
 }
 
-/* Elements per root, and where each root's part begins in the concatenation (bytes): first the
- * parts of the first root, move by move. */
+/* Computes for each root the elements of its part, and the byte offset of this part in the packed
+ * memory of a bucket. Within the part of a root its cells follow each other move by move. */
 static void root_counts(const struct hsp_move_run *r, uint32_t n, size_t *count, size_t *begin)
 {
     for (uint32_t j = 0; j < n; j++) {
@@ -113,9 +115,9 @@ static void root_counts(const struct hsp_move_run *r, uint32_t n, size_t *count,
     }
 }
 
-/* Moves the cells between the concatenation at @buf and the tensors: packs those of @root (all
- * roots when it is UINT32_MAX) or unpacks them. @at[i]: where the next cell of root i lies;
- * advanced. */
+/* Packs the cells of @root (UINT32_MAX: of all roots) from the tensors to the packed memory at
+ * @buf, or unpacks them. @at[i]: byte offset of the next cell of root i; advanced by the bytes of
+ * each cell. */
 static enum hsp_status root_cells(const struct hsp_move_run *r, uint32_t n, uint8_t *buf,
                                   size_t *at, uint32_t root, bool packing, struct hsp_err *err)
 {
@@ -134,7 +136,7 @@ static enum hsp_status root_cells(const struct hsp_move_run *r, uint32_t n, uint
     return st;
 }
 
-/* Scatters the sum of the packed data at @in: this rank's piece goes to @out. */
+/* Runs a reduce-scatter of the packed data at @in, and puts this rank's part of the sum at @out. */
 static enum hsp_status scatter_sum(const struct hsp_move_run *r, const struct hsp_group *g,
                                    uint8_t *in, size_t in_bytes, const size_t *count, uint8_t *out,
                                    size_t out_bytes, struct hsp_err *err)
@@ -177,7 +179,9 @@ static enum hsp_status reduce_scatter(const struct hsp_move_run *r, uint32_t n,
     return st == HSP_OK ? root_cells(r, n, out, at, g->me, false, err) : st;
 }
 
-/* The whole output in the order of the concatenation: nothing to pack or unpack. */
+/* Returns the address of the output if the gathered cells lie there contiguously in the order of
+ * their roots, so that the transport can write the output itself. Returns NULL if the cells must be
+ * packed and unpacked. */
 static uint8_t *gather_in_place(const struct hsp_move_run *r)
 {
     uint8_t *base = NULL, *next = NULL;
@@ -197,7 +201,7 @@ static uint8_t *gather_in_place(const struct hsp_move_run *r)
     return base;
 }
 
-/* Gathers @bytes at @buf, of which this rank's part is there. */
+/* Gathers the parts of all roots at @buf, @bytes in all. This rank's part is there already. */
 static enum hsp_status gather_parts(const struct hsp_move_run *r, const struct hsp_group *g,
                                     const size_t *count, const size_t *begin, uint8_t *buf,
                                     size_t bytes, struct hsp_err *err)
@@ -242,7 +246,6 @@ static enum hsp_status all_gather(const struct hsp_move_run *r, uint32_t n,
     return st;
 }
 
-/* Collectives whose cells have roots. */
 enum hsp_status hsp_move_rooted(const struct hsp_move_run *r, uint32_t n, struct hsp_err *err)
 {
     struct hsp_group g;
@@ -289,18 +292,18 @@ static enum hsp_status receive_sum(const struct hsp_move_run *r, uint32_t root, 
     return st == HSP_OK ? hsp_move_unpack_all(r, buf, err) : st;
 }
 
-/* The sum at @buf goes on to the peer. */
+/* Sends the sum at @buf to the peer. */
 static enum hsp_status send_sum(const struct hsp_move_run *r, uint32_t peer, uint8_t *buf,
                                 size_t bytes, struct hsp_err *err)
 {
-    /* its staging copy has just been received into */
+    /* the reduce-scatter has just left the sum in this staging copy */
     void *wire = r->staged ? r->e->recv_staging.data : buf;
     r->e->comm_bytes += bytes;
     return r->comm->ops->send(r->comm, peer, r->m->channel, wire, bytes, err);
 }
 
-/* Runs a reduce-scatter among all ranks but the peer; the root gets the whole sum and sends it
- * on. */
+/* Runs a reduce-scatter among all ranks but the peer, in which the root gets all of the sum. The
+ * root then sends the sum to the peer. */
 static enum hsp_status add_and_send(const struct hsp_move_run *r, const struct hsp_group *g,
                                     size_t *count, uint32_t root, uint32_t peer, size_t bytes,
                                     struct hsp_err *err)

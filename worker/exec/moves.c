@@ -1,8 +1,9 @@
-/* Runs Reshards: the moves of the binding, executed over views and comm.h.
+/* Runs Reshards: runs the moves of the binding on views of tensors and a transport (comm.h).
  *
- * A message holds the cells of one (move, sender, receiver) in the order of the move, which all
- * ranks share, so both sides agree on its layout without a header. A cell that is one run of bytes
- * in its tensor and alone in its message is sent from there and received to there. */
+ * A message contains the cells of one (move, sender, receiver) in the order of the move. All ranks
+ * share this order, so both sides agree on the layout of a message without a header. If a cell is
+ * alone in its message and contiguous in its tensor, the transport sends it from there and receives
+ * it to there. */
 #include "worker/exec/moves.h"
 
 #include <stdlib.h>
@@ -29,7 +30,8 @@ static enum hsp_status run_copy(const struct hsp_move_run *r, struct hsp_err *er
 
 /* ---- batched send-receive ---- */
 
-/* Where a cell of the source lies in one run; NULL when it must be packed. */
+/* Returns the address of a cell in the source if it is contiguous there; NULL if it must be
+ * packed. */
 static void *source_run(const struct hsp_move_run *r, const struct hsp_box *cell)
 {
     if (r->m->src == HSP_MOVE_SUM) {
@@ -40,16 +42,16 @@ static void *source_run(const struct hsp_move_run *r, const struct hsp_box *cell
     return hsp_cell_run(&v, cell);
 }
 
-/* One message: all cells between this rank and one peer. */
+/* One message: all cells that go from this rank to one peer, or from the peer to this rank. */
 struct message {
     uint32_t peer; /* rank */
     bool send;
     uint32_t n_cells;
     size_t bytes;
     uint8_t *buf;  /* in the tensor, or in a pack buffer */
-    uint8_t *wire; /* memory for the transport: buf, or its staging copy */
+    uint8_t *wire; /* memory for the transport: buf, or a staging copy of it */
     bool packed;   /* buf is in a pack buffer */
-    size_t used;   /* packed so far */
+    size_t used;   /* bytes packed or unpacked so far */
     struct hsp_comm_req req;
     bool posted;
 };
@@ -65,7 +67,7 @@ static struct message *message_of(struct message *all, uint32_t *n, uint32_t pee
     return &all[(*n)++];
 }
 
-/* Which side of the cell this rank is on; the peer's rank. */
+/* Returns the rank of the cell's other side. *send: this rank sends the cell. */
 static uint32_t peer_of(const struct hsp_move_run *r, const struct hsp_cell *c, bool *send)
 {
     *send = r->m->ranks[c->root] == r->e->b->rank;
@@ -77,7 +79,8 @@ static size_t rounded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Pack buffers for the messages that need one, staging copies for all. */
+/* Gives pack buffers to the messages that need packing, and staging copies to all messages if the
+ * move is staged. */
 static enum hsp_status p2p_buffers(const struct hsp_move_run *r, struct message *msg, uint32_t n,
                                    struct hsp_err *err)
 {
@@ -110,7 +113,7 @@ static enum hsp_status p2p_buffers(const struct hsp_move_run *r, struct message 
     return st;
 }
 
-/* Messages of the move with their sizes, and buffers for those that need one. */
+/* Lists the messages of the move with their sizes, and gives buffers to those that need one. */
 static enum hsp_status p2p_plan(const struct hsp_move_run *r, struct message *msg, uint32_t *ret_n,
                                 struct hsp_err *err)
 {
@@ -121,7 +124,7 @@ static enum hsp_status p2p_plan(const struct hsp_move_run *r, struct message *ms
         struct message *x = message_of(msg, ret_n, peer, send);
         struct hsp_box cell = hsp_move_cell(r, &r->m->cells[k]);
         x->bytes += hsp_cell_bytes(&cell, r->out.dtype);
-        /* alone in its message and one run: no packing */
+        /* a cell alone in its message and contiguous needs no packing */
         x->buf = ++x->n_cells > 1 ? NULL
                  : send           ? source_run(r, &cell)
                                   : hsp_cell_run(&r->out, &cell);
@@ -129,6 +132,7 @@ static enum hsp_status p2p_plan(const struct hsp_move_run *r, struct message *ms
     return p2p_buffers(r, msg, *ret_n, err);
 }
 
+/* Packs the cells of all messages to send, or unpacks those of all messages received. */
 static enum hsp_status p2p_cells(const struct hsp_move_run *r, struct message *msg, uint32_t n,
                                  bool send, struct hsp_err *err)
 {
@@ -147,7 +151,7 @@ static enum hsp_status p2p_cells(const struct hsp_move_run *r, struct message *m
     return st;
 }
 
-/* Packs the messages to send, to the memory from which the transport takes them. */
+/* Packs the messages to send into the memory from which the transport takes them. */
 static enum hsp_status p2p_pack(const struct hsp_move_run *r, struct message *msg, uint32_t n,
                                 struct hsp_err *err)
 {
@@ -180,7 +184,7 @@ static enum hsp_status p2p_post(const struct hsp_move_run *r, struct message *ms
     for (uint32_t k = 0; k < n && st == HSP_OK; k++) {
         struct message *x = &msg[k];
         if (x->send != send || x->bytes == 0) {
-            continue; /* both sides know that nothing travels */
+            continue; /* both sides know that the message is empty */
         }
         if (send) {
             st = c->ops->send(c, x->peer, r->m->channel, x->wire, x->bytes, err);
@@ -193,9 +197,10 @@ static enum hsp_status p2p_post(const struct hsp_move_run *r, struct message *ms
     return st;
 }
 
-/* Receives are posted first, so that bytes land where they belong; then all sends leave; then we
- * wait for the receives. A send never waits for its receiver: the compiler's deadlock check assumes
- * this, so bytes are handed over rather than lent. */
+/* Posts the receives first, so that messages go directly to their memory, and then sends. The
+ * compiler's deadlock check assumes that a send never waits for its receiver. So the messages go by
+ * `send`, which copies the bytes or hands them to the kernel, and not by `isend`, which borrows
+ * them. */
 static enum hsp_status p2p_start(const struct hsp_move_run *r, struct message *msg, uint32_t n,
                                  struct hsp_err *err)
 {
@@ -245,7 +250,7 @@ static enum hsp_status run_p2p(const struct hsp_move_run *r, struct hsp_err *err
 
 /* ---- all ---- */
 
-/* The device's own transport where it reaches the whole group. */
+/* Chooses the device's own transport if it reaches all ranks of the move, else the host's. */
 static void choose_comm(struct hsp_move_run *r)
 {
     struct hsp_comm *direct = r->e->o.direct;
@@ -259,7 +264,7 @@ static void choose_comm(struct hsp_move_run *r)
     r->staged = r->e->o.backend->device && !reached;
 }
 
-/* The @n moves of a bucket, or one. */
+/* Runs one move, or the @n moves of a bucket as one. */
 static enum hsp_status run_move(const struct hsp_move_run *r, uint32_t n, struct hsp_err *err)
 {
     switch ((enum hsp_move_kind)r->m->kind) {
@@ -283,7 +288,8 @@ static void begin_move(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hs
     ret->n_seq = micro < e->sheet.n_micro ? e->sheet.micro[micro].n_seq : 0;
 }
 
-/* hsp_program_check made sure that a bucket is a run of one piece. */
+/* Returns the number of Reshards from @k on that are one bucket, at least 1. hsp_program_check made
+ * sure that a bucket lies in one piece. */
 static uint32_t bucket_length(const struct hsp_engine *e, uint32_t k)
 {
     uint32_t bucket = e->b->reshard[e->t->instrs[k].arg].bucket, n = 1;
@@ -295,7 +301,7 @@ static uint32_t bucket_length(const struct hsp_engine *e, uint32_t k)
     return n;
 }
 
-/* Each of the @n Reshards is one collective of the same kind and group. */
+/* Runs a bucket: each of its @n Reshards is one collective of the same kind and group. */
 static enum hsp_status run_bucket(struct hsp_engine *e, uint32_t k, uint32_t n, uint32_t micro,
                                   enum hsp_queue q, struct hsp_err *err)
 {

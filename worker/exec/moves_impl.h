@@ -7,11 +7,11 @@ struct hsp_move_run {
     struct hsp_engine *e;
     const struct hsp_instr *i;
     const struct hsp_move *m;
-    struct hsp_comm *comm; /* of the move */
-    bool staged;           /* through staging copies */
+    struct hsp_comm *comm; /* the transport of the move */
+    bool staged;           /* messages go through staging copies */
     enum hsp_devq q;
     uint32_t micro;
-    int64_t n_seq; /* of the running micro-batch */
+    int64_t n_seq; /* sequences of the running micro-batch */
     struct hsp_cell_view out;
     size_t elem;
 };

@@ -5,13 +5,14 @@
 
 #include "worker/exec/tensor_uses.h"
 
-/* The facts about a tensor that may be a sum of gradients. */
+/* Facts about a tensor that may be a sum of gradients. */
 struct sum {
-    uint32_t zero;  /* the instruction that makes it zero */
-    uint32_t piece; /* in which all additions stand; HSP_NO_PIECE: none so far */
-    uint32_t first; /* addition there */
+    uint32_t zero;  /* the instruction that zeroes the tensor */
+    uint32_t piece; /* the piece of all additions; HSP_NO_PIECE: no addition so far */
+    uint32_t first; /* first addition in the piece */
     uint8_t n_zero;
-    bool other; /* also read or written where its value must be complete */
+    /* some instruction also reads or writes the tensor where its value must be complete */
+    bool other;
 };
 
 struct routing {
@@ -19,11 +20,12 @@ struct routing {
     struct hsp_route *r;
     struct hsp_uses *u;
     struct sum *sum;
-    uint8_t *kind; /* of the segment of each piece */
+    uint8_t *kind; /* kind of the segment of each piece */
 };
 
 /* ---- where sums begin ---- */
 
+/* Stores the facts about the outputs of instruction @k of piece @p. */
 static void see_output(struct routing *x, uint32_t p, uint32_t k)
 {
     const struct hsp_instr *i = &x->t->instrs[k];
@@ -45,8 +47,8 @@ static void see_output(struct routing *x, uint32_t p, uint32_t k)
     }
 }
 
-/* A sum begins with the first addition in its piece, when all of its additions are there, and
- * nobody reads it before the end of the step. */
+/* Finds the first addition to each sum that need not be zeroed: one piece has all additions, and no
+ * instruction reads the sum before the end of the step. */
 static void find_beginnings(struct routing *x)
 {
     const struct hsp_template *t = x->t;
@@ -86,14 +88,15 @@ static bool touches(const struct hsp_instr *i, uint32_t tensor)
     return found;
 }
 
+/* Returns true if two tensors have the same type and extents. */
 static bool same_form(const struct hsp_ptensor *a, const struct hsp_ptensor *b)
 {
     return a->dtype == b->dtype && a->rank == b->rank &&
            memcmp(a->sym, b->sym, a->rank * sizeof(a->sym[0])) == 0;
 }
 
-/* Output @j of op @k is added to a sum by instruction @to, and nothing between has to do with
- * it. */
+/* Routes output @j of op @k to the sum to which accumulation @to adds it, if no instruction between
+ * the two touches the sum. */
 static void route_sum(struct routing *x, uint32_t k, uint8_t j, uint32_t to)
 {
     const struct hsp_template *t = x->t;
@@ -101,7 +104,7 @@ static void route_sum(struct routing *x, uint32_t k, uint8_t j, uint32_t to)
     bool fits = same_form(&t->tensors[t->instrs[k].out[j]], &t->tensors[sum]);
     for (uint32_t n = k; n < to; n++) {
         fits = fits && !touches(&t->instrs[n], sum);
-        for (uint8_t o = 0; o < HSP_MAX_OUT; o++) { /* another one goes there already */
+        for (uint8_t o = 0; o < HSP_MAX_OUT; o++) { /* another output goes to this sum already */
             fits = fits && ((x->r[n].sums >> o & 1) == 0 || x->r[n].out[o] != sum);
         }
     }
@@ -114,6 +117,7 @@ static void route_sum(struct routing *x, uint32_t k, uint8_t j, uint32_t to)
     }
 }
 
+/* Routes output @j of op @k to the place of statistic @to, in a piece that begins at @first. */
 static void route_stat(struct routing *x, uint32_t first, uint32_t k, uint8_t j, uint32_t to)
 {
     uint32_t before = 0;

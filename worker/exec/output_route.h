@@ -1,10 +1,11 @@
-/* Finds outputs that can be written where the next instruction would bring them (output
- * forwarding).
+/* Finds outputs that an op can write where the next instruction would copy them (output
+ * forwarding), and the zeroings that this makes needless.
  *
  *   sums of gradients   A backend that can add to an output (hsp_backend.adds) computes a gradient
- *                       and its addition in one pass. The gradient itself is not written.
+ *                       and its addition to the sum in one pass. The gradient itself is not
+ *                       written.
  *   their beginning     The first addition of a step writes the sum, so the sum need not be zeroed.
- *   statistics          A number that only the vote reads is written into the host's memory.
+ *   statistics          An op writes a number that only the vote reads to the host's memory.
  *
  * Role:   a fusion pass that runs when an engine is opened. The program itself does not change.
  * Purity: pure.
@@ -16,20 +17,23 @@
 #define HSP_NO_TENSOR UINT32_MAX
 
 struct hsp_route {
-    /* of an op, by output: the sum it is added to, or HSP_NO_TENSOR; for outputs in the mask
-     * @stats, the number of statistics of the piece that come before */
+    /* For each output of an op: the sum to which the op adds it, or HSP_NO_TENSOR; for outputs in
+     * the mask @stats the number of statistics of the piece before this one. */
     uint32_t out[HSP_MAX_OUT];
-    uint8_t sums, stats; /* masks of outputs */
-    /* of an op a mask of outputs in @sums, of an accumulation bit 0: the sum begins here when its
-     * piece runs for the first time in a step */
+    uint8_t sums, stats; /* masks of outputs that go to a sum; to a statistic */
+    /* If the piece runs for the first time in a step, this instruction makes the first addition to
+     * the sum: it writes the sum. An op has a mask of outputs in @sums, an accumulation bit 0. */
     uint8_t begins;
-    bool done;         /* an accumulation or a statistic that the op before has done */
-    uint32_t begun_by; /* of a zero: the piece whose first run makes it needless, or HSP_NO_PIECE */
+    bool done; /* an op before does the work of this accumulation or statistic */
+    /* For a HSP_I_ZERO: the piece whose first run in a step makes the zeroing needless, or
+     * HSP_NO_PIECE. */
+    uint32_t begun_by;
 };
 #define HSP_NO_PIECE UINT32_MAX
 
-/* The routes of @t, a checked program, one element for each instruction. @adds: ops that can add to
- * an output, a bit each. The caller frees the result by free(); NULL without memory. */
+/* Finds the routes of @t, a checked program: returns one element for each instruction. @adds: the
+ * ops that can add to an output, a bit each. The caller frees the result by free(). Returns NULL
+ * without memory. */
 struct hsp_route *hsp_routes_new(const struct hsp_template *t, uint64_t adds);
 
 #endif

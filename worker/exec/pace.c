@@ -3,7 +3,7 @@
 #include <time.h>
 
 #define NS       INT64_C(1000000000)
-#define SLICE_NS (NS / 50) /* longest sleep between looks at stop */
+#define SLICE_NS (NS / 50) /* longest sleep between two checks of stop */
 
 static int64_t read_clock(clockid_t id)
 {
@@ -52,7 +52,8 @@ void hsp_pace_done(struct hsp_pace *p)
     while (now < p->due_ns && atomic_load(p->stop) == 0) {
         int64_t until = p->due_ns - now > SLICE_NS ? now + SLICE_NS : p->due_ns;
         struct timespec t = {.tv_sec = until / NS, .tv_nsec = until % NS};
-        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL); /* looped over */
+        /* the loop sleeps again if a signal ended the sleep */
+        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
         int64_t woke = hsp_clock_ns();
         p->slept_ns += woke - now;
         now = woke;

@@ -1,11 +1,11 @@
 /* Runs the two queues of a schedule, on the host and on the device.
  *
- * The host's part: a thread for each queue gives its entries in order, each after the entries of
- * the other queue it waits for were given. The device's part: in front of such an entry its queue
- * awaits the ticket of the last of those entries. So all awaited work was given to the device
- * before, and the two queues cannot block each other there. Schedules follow each other the same
- * way: each queue awaits the work that the other was given in the schedule before. On a CPU given
- * work is done, and tickets mean nothing. */
+ * On the host a thread for each queue gives the entries of its queue in order, each entry after the
+ * other thread has given all entries for which it waits. On the device the queue of such an entry
+ * awaits the ticket of the last of those entries. So awaited work was always given to the device
+ * before, and the two queues cannot block each other there. Between two schedules each queue awaits
+ * all work that the other queue was given before. On a CPU work is done when it is given, and
+ * tickets mean nothing. */
 #include "worker/exec/queues.h"
 
 #include <string.h>
@@ -31,8 +31,8 @@ void hsp_engine_fail(struct hsp_engine *e, const struct hsp_err *why)
     }
 }
 
-/* Waits until the other queue was given @count entries; then an entry of this one is under way.
- * False: stopped. */
+/* Waits until queue @other was given @count entries, and marks the next entry of this queue as
+ * under way. Adds the duration of the wait to *waited. Returns false if the engine was stopped. */
 static bool wait_for(struct hsp_engine *e, enum hsp_queue other, uint32_t count,
                      _Atomic int64_t *waited)
 {
@@ -52,19 +52,20 @@ static bool wait_for(struct hsp_engine *e, enum hsp_queue other, uint32_t count,
     return go;
 }
 
-/* Makes the device begin the next work of queue @q when the other queue has done @count entries. */
+/* Makes the device begin the next work of queue @q only when the other queue has done @count
+ * entries. */
 static enum hsp_status await_entries(struct hsp_engine *e, enum hsp_queue q, uint32_t count,
                                      struct hsp_err *err)
 {
     enum hsp_queue other = q == HSP_QUEUE_COMPUTE ? HSP_QUEUE_COMM : HSP_QUEUE_COMPUTE;
     struct hsp_backend *b = e->o.backend;
     if (count == 0 || e->ticket[other][count - 1] <= e->awaited[q]) {
-        return HSP_OK; /* in order: a later ticket was awaited before */
+        return HSP_OK; /* queue @q awaits this ticket, or a later one, already */
     }
     uint64_t ticket = e->ticket[other][count - 1];
     enum hsp_status st = b->await(b, hsp_devq_of(q), hsp_devq_of(other), ticket, err);
     if (st == HSP_OK) {
-        (void)pthread_mutex_lock(&e->lock); /* spans are taken up to it */
+        (void)pthread_mutex_lock(&e->lock); /* hsp_spans_take reads it under the lock */
         e->awaited[q] = ticket;
         (void)pthread_mutex_unlock(&e->lock);
     }
@@ -73,7 +74,8 @@ static enum hsp_status await_entries(struct hsp_engine *e, enum hsp_queue q, uin
 
 /* ---- entries ---- */
 
-/* Gives entry @k to the device, with the tickets around it. */
+/* Gives entry @k to the device, and takes a ticket after it (and before it, if the device measures
+ * its seconds). */
 static enum hsp_status run_entry(struct hsp_engine *e, enum hsp_queue q, uint32_t k,
                                  struct hsp_err *err)
 {
@@ -94,6 +96,7 @@ static enum hsp_status run_entry(struct hsp_engine *e, enum hsp_queue q, uint32_
     return st == HSP_OK && timed ? hsp_span_add(e, from, e->ticket[q][k], err) : st;
 }
 
+/* Gives all entries of queue @q in order, until the engine is stopped or an entry fails. */
 static void run_queue(struct hsp_engine *e, enum hsp_queue q)
 {
     enum hsp_queue other = q == HSP_QUEUE_COMPUTE ? HSP_QUEUE_COMM : HSP_QUEUE_COMPUTE;
@@ -108,7 +111,7 @@ static void run_queue(struct hsp_engine *e, enum hsp_queue q)
         enum hsp_status st = run_entry(e, q, k, &err);
         *busy += hsp_clock_ns() - from;
         if (st != HSP_OK) {
-            err.code = st; /* a hook may leave the record empty */
+            err.code = st; /* a hook may leave the error record empty */
             hsp_engine_fail(e, &err);
             return;
         }
@@ -142,7 +145,7 @@ void *hsp_comm_main(void *arg)
 
 /* ---- schedules ---- */
 
-/* Makes each queue of the device await all work that the other was given so far. */
+/* Makes each queue of the device await all work that the other queue was given so far. */
 static enum hsp_status meet(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
@@ -160,7 +163,7 @@ static enum hsp_status meet(struct hsp_engine *e, struct hsp_err *err)
     return st;
 }
 
-/* Which pieces the compute queue will run. */
+/* Marks the pieces that the compute queue will run. */
 static void note_pieces(struct hsp_engine *e, const struct hsp_sched *s)
 {
     memset(e->piece, 0, e->t->n_pieces);

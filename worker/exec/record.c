@@ -1,5 +1,8 @@
-/* Spans of a device wait for their times in the order in which they were given. At most PENDING
- * spans of a queue wait, so that the backend still remembers their marks. */
+/* Records spans of the two queues; on a device it reads their times later.
+ *
+ * The times of a device's spans are read in the order in which the spans were given. At most
+ * PENDING spans of a queue wait for their times, so that the backend still remembers their
+ * marks. */
 #include "worker/exec/record.h"
 
 #include <stdlib.h>
@@ -8,22 +11,22 @@
 #include "worker/exec/engine_impl.h"
 #include "worker/exec/queues.h"
 
-#define PENDING (HSP_MAX_MARKS / 8) /* a span has two marks, its entry two or three */
+#define PENDING (HSP_MAX_MARKS / 8) /* a span makes two marks, its entry two or three */
 
-/* One queue of a device: spans whose times are not known yet are the last n_open. */
+/* The open spans of one queue of a device: the times of the last n_open spans are not read yet. */
 struct open_spans {
     uint64_t from[PENDING], to[PENDING]; /* tickets */
     uint32_t n_open;
-    uint64_t anchor; /* ticket reached at anchor_ns; 0: none yet */
+    uint64_t anchor; /* ticket that was reached at anchor_ns; 0: none yet */
     int64_t anchor_ns;
 };
 
 struct hsp_recorder {
     struct hsp_recording *rec; /* owned */
     struct {
-        int64_t from_ns;         /* of the span that is open; CPU */
-        uint64_t from_ticket;    /* the same of a device */
-        struct open_spans *open; /* owned, of a device; else NULL */
+        int64_t from_ns;         /* on a CPU: begin of the span that is open */
+        uint64_t from_ticket;    /* on a device: ticket at the begin of this span */
+        struct open_spans *open; /* owned; NULL on a CPU */
     } queue[HSP_N_QUEUES];
 };
 
@@ -48,7 +51,7 @@ struct hsp_recorder *hsp_recorder_free(struct hsp_recorder *r)
     return NULL;
 }
 
-/* Instructions that queue @q runs in a step of @p. */
+/* Returns the number of instructions that queue @q runs in a step of @p. */
 static uint64_t count(const struct hsp_program *p, enum hsp_queue q)
 {
     const struct hsp_sched *s = hsp_binding_train(&p->bind);
@@ -106,7 +109,7 @@ enum hsp_status hsp_engine_record(struct hsp_engine *e, uint64_t first_step, uin
 
 /* ---- times of a device ---- */
 
-/* Ties the device's time to the host's clock: it has reached the mark now. */
+/* Ties the device's time to the host's clock: makes a mark, waits for it, and stores the time. */
 static enum hsp_status tie(struct hsp_engine *e, enum hsp_queue q, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
@@ -118,7 +121,7 @@ static enum hsp_status tie(struct hsp_engine *e, enum hsp_queue q, struct hsp_er
     }
     o->anchor_ns = hsp_clock_ns();
     if (st == HSP_OK) {
-        (void)pthread_mutex_lock(&e->lock); /* the other queue may do the same */
+        (void)pthread_mutex_lock(&e->lock); /* the other queue's thread may write error_ns, too */
         int64_t off = o->anchor_ns - before;
         e->rec->rec->error_ns = off > e->rec->rec->error_ns ? off : e->rec->rec->error_ns;
         (void)pthread_mutex_unlock(&e->lock);
@@ -126,6 +129,7 @@ static enum hsp_status tie(struct hsp_engine *e, enum hsp_queue q, struct hsp_er
     return st;
 }
 
+/* Returns in *ret the time of @ticket on the host's clock. */
 static enum hsp_status since(struct hsp_backend *b, enum hsp_queue q, const struct open_spans *o,
                              uint64_t ticket, int64_t *ret, struct hsp_err *err)
 {
@@ -135,8 +139,8 @@ static enum hsp_status since(struct hsp_backend *b, enum hsp_queue q, const stru
     return st;
 }
 
-/* Sets the times of the first @n open spans, which the device has reached. Times that the device
- * has forgotten are lost, and with them all other open spans. */
+/* Waits for the device to reach the first @n open spans, and sets their times. If the device has
+ * forgotten a time, all open spans are lost. */
 static enum hsp_status settle(struct hsp_engine *e, struct hsp_recorder *r, enum hsp_queue q,
                               uint32_t n, struct hsp_err *err)
 {
@@ -275,8 +279,8 @@ struct hsp_recording *hsp_engine_recorded(struct hsp_engine *e, bool now)
     if (r == NULL) {
         return NULL;
     }
-    for (int q = 0; q < HSP_N_QUEUES;
-         q++) { /* of a device that has failed: without the last ones */
+    /* if the device has failed, the open spans are lost */
+    for (int q = 0; q < HSP_N_QUEUES; q++) {
         if (r->queue[q].open != NULL) {
             (void)settle(e, r, (enum hsp_queue)q, r->queue[q].open->n_open, NULL);
         }

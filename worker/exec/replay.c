@@ -1,9 +1,10 @@
-/* Repeats runs of instructions that the device does alone: given once, then repeated by their key.
+/* Repeats runs of instructions that the device can do alone: the engine gives a run once, and later
+ * starts it by its key.
  *
- * The key is a digest over everything the backend's calls depend on: kinds, ops, attributes,
+ * The key is a digest of everything that the backend's calls depend on: kinds, ops, attributes,
  * origins, types, boxes and addresses of all operands, and the moves inside of a device. Numbers
- * that change from step to step are none of it: they lie in the device's memory. So equal keys mean
- * equal calls, over all programs and steps. */
+ * that change from step to step lie in the device's memory and are not part of the key. So equal
+ * keys mean equal calls, in all programs and steps. */
 #include "worker/exec/replay.h"
 
 #include <string.h>
@@ -14,13 +15,14 @@
 #include "worker/exec/move_cells.h"
 #include "worker/exec/operand.h"
 
-#define REPLAY_MIN 4 /* instructions; fewer are given as fast as a replay is */
+#define REPLAY_MIN 4 /* instructions; giving fewer takes no longer than starting a replay */
 
 static bool is_update(const struct hsp_instr *i)
 {
     return i->kind == HSP_I_OP && (i->op == HSP_OP_ADAMW || i->op == HSP_OP_SGDM);
 }
 
+/* Returns true if all moves of a Reshard are copies inside of the device. */
 static bool stays_inside(const struct hsp_reshard_bind *b)
 {
     for (uint32_t k = 0; k < b->n_moves; k++) {
@@ -31,19 +33,20 @@ static bool stays_inside(const struct hsp_reshard_bind *b)
     return true;
 }
 
-/* Neither the data set nor a transport nor the vote has a part in it. */
+/* Returns true if instruction @k needs neither the data set, nor a transport, nor the vote. */
 static bool is_alone(const struct hsp_engine *e, uint32_t k)
 {
     const struct hsp_instr *i = &e->t->instrs[k];
     switch ((enum hsp_instr_kind)i->kind) {
-    /* Before the vote an update is an error that run_op tells; in a no-op step nothing is given. */
+    /* Before the vote an update is an error, which run_op reports. In a no-op step an update gives
+     * the device nothing. */
     case HSP_I_OP: return !is_update(i) || (e->voted && !e->vote.noop);
     case HSP_I_ZERO:
     case HSP_I_ONE:
     case HSP_I_ACC:
     case HSP_I_COPY: return true;
     case HSP_I_RESHARD: return stays_inside(&e->b->reshard[i->arg]);
-    case HSP_I_STAT: /* else its copy's place is another one each time */
+    case HSP_I_STAT: /* a statistic that is copied goes to another place each time */
         return e->way->routes != NULL && e->way->routes[k].done;
     case HSP_I_LOAD:
     case HSP_I_VOTE:
@@ -66,7 +69,8 @@ uint32_t hsp_replay_length(const struct hsp_engine *e, uint32_t k, uint32_t end)
 
 /* ---- the key ---- */
 
-/* A digest of words, taken in blocks: each block begins with the digest so far. */
+/* Makes a digest of many words, block by block: each block begins with the digest of the words
+ * before. */
 struct key {
     uint64_t w[128];
     uint32_t n;
@@ -166,6 +170,7 @@ static void put_instr(struct key *k, const struct hsp_engine *e, uint32_t n, uin
     }
 }
 
+/* Gives the @n instructions from @k on, one by one or fused. */
 static enum hsp_status give(struct hsp_engine *e, uint32_t k, uint32_t n, uint32_t micro,
                             enum hsp_queue q, struct hsp_err *err)
 {
@@ -185,7 +190,7 @@ enum hsp_status hsp_replay_run(struct hsp_engine *e, uint32_t k, uint32_t n, uin
     put(&key, (uint64_t)q);
     for (uint32_t j = k; j < k + n; j++) {
         put_instr(&key, e, j, micro, q);
-        put(&key, e->way->epilogues != NULL ? e->way->epilogues[j].n : 0); /* unwritten */
+        put(&key, e->way->epilogues != NULL ? e->way->epilogues[j].n : 0); /* additions fused */
         put(&key, e->way->launches != NULL ? e->way->launches[j].n : 0);
     }
     struct hsp_digest d = key_now(&key);

@@ -8,7 +8,7 @@
 #include "worker/exec/engine_impl.h"
 #include "worker/exec/queues.h"
 
-#define STAT_BYTES ((size_t)8) /* of one value of any type */
+#define STAT_BYTES ((size_t)8) /* bytes of one value, enough for any type */
 
 enum hsp_status hsp_pack_get(struct hsp_engine *e, struct hsp_staging_buffer *p, size_t bytes,
                              void **ret, struct hsp_err *err)
@@ -94,7 +94,7 @@ enum hsp_status hsp_stat_note(struct hsp_engine *e, enum hsp_queue q, uint8_t ar
 {
     struct hsp_stat_log *l = &e->stat[q];
     struct hsp_backend *b = e->o.backend;
-    if (l->n == l->cap) { /* counted from the schedules */
+    if (l->n == l->cap) { /* init_queue has counted them in the schedules */
         return hsp_err_set(err, HSP_ELIMIT, 0, "more than %u statistics", l->cap);
     }
     void *to = l->value + STAT_BYTES * l->n;
@@ -140,8 +140,8 @@ static const struct hsp_program *program_at(const struct hsp_engine *e, uint32_t
     return k == 0 ? e->o.program : e->o.shorter[k - 1];
 }
 
-/* Allocates the tickets and spans of the longest schedules of a queue: those of validation and of
- * training may be of two programs of the pool. */
+/* Allocates the tickets, statistics and load slots of a queue for the longest schedules. Validation
+ * and training of a step may run two programs of the pool. */
 static enum hsp_status init_queue(struct hsp_engine *e, int q, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;

@@ -49,13 +49,14 @@ enum hsp_status hsp_box_runs(const struct hsp_box *held, const struct hsp_box *f
     return st;
 }
 
-/* Drawing the elements of one parameter. */
+/* Context of draw_run: one parameter whose elements are drawn. */
 struct draw {
     struct hsp_cell_view v;
     uint64_t seed, stream;
     double std;
 };
 
+/* Writes @x to element @at of a view. */
 static void set(const struct hsp_cell_view *v, int64_t at, double x)
 {
     switch (v->dtype) {
@@ -102,14 +103,15 @@ void hsp_state_init(const struct hsp_program *p, void *state)
     }
 }
 
-/* Reading the elements of one parameter. */
+/* Context of import_run: one parameter whose elements are read from a file. */
 struct import {
     const struct hsp_st_reader *r;
     const struct hsp_st_entry *e;
     struct hsp_cell_view v;
-    void *buf; /* one run in the file's type */
+    void *buf; /* the elements of one run, in the file's type */
 };
 
+/* Returns element @k of the run in m->buf. */
 static double element(const struct import *m, int64_t k)
 {
     switch (m->e->dtype) {

@@ -7,7 +7,7 @@
 #include "worker/exec/operand.h"
 #include "worker/state/box_hash.h"
 
-/* Elements of fp64 in the sums of one state tensor, as a fill counts them. */
+/* Size of the sums of one state tensor in elements of fp64, the unit in which `fill` counts. */
 #define SUMS_WORDS (sizeof(struct hsp_state_sums) / sizeof(double))
 
 static int by_place(const void *a, const void *b)
@@ -16,10 +16,11 @@ static int by_place(const void *a, const void *b)
     if (x->offset != y->offset) {
         return x->offset < y->offset ? -1 : 1;
     }
-    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* an empty one is in front */
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* an empty tensor comes first */
 }
 
-/* All programs of a pool have the same state at the same places. */
+/* Stores the hash calls and the places of the state tensors. All programs of a pool have the same
+ * state at the same places. */
 static void note_state(struct hsp_engine *e)
 {
     const struct hsp_program *p = e->o.program;
@@ -42,7 +43,7 @@ enum hsp_status hsp_state_watch_open(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
     size_t n = e->o.program->bind.n_state;
-    e->watch.how = HSP_WATCH_SUMS; /* the rehearsal has sums */
+    e->watch.how = HSP_WATCH_SUMS; /* the rehearsed updates make sums */
     e->watch.loaded = true;
     e->watch.call = calloc(n + 1, sizeof *e->watch.call);
     e->watch.place = calloc(n + 1, sizeof *e->watch.place);
@@ -81,6 +82,7 @@ void hsp_state_watch_close(struct hsp_engine *e)
     e->watch.place = NULL;
 }
 
+/* Returns true if one of the instructions [first, end) is an update. */
 static bool updates(const struct hsp_engine *e, uint32_t first, uint32_t end)
 {
     for (uint32_t k = first; k < end; k++) {
@@ -92,7 +94,8 @@ static bool updates(const struct hsp_engine *e, uint32_t first, uint32_t end)
     return false;
 }
 
-/* All hashes are made on one queue, so they take turns in the memory of the device. */
+/* Hashes all state tensors and copies the hashes to @host. The compute queue makes all hashes, so
+ * they take turns in e->watch.hash. */
 static enum hsp_status hash_to(struct hsp_engine *e, uint64_t *host, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
@@ -107,7 +110,8 @@ enum hsp_status hsp_state_watch_before(struct hsp_engine *e, uint32_t first, uin
                                        struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
-    /* only a piece that updates comes after the vote: others must not look at it */
+    /* only a piece with an update comes after the vote; another piece may run beside the vote and
+     * must not read `voted`, so `updates` is asked first */
     if (e->watch.call == NULL || e->watch.begun || !updates(e, first, end) || !e->voted) {
         return HSP_OK;
     }
@@ -122,7 +126,7 @@ enum hsp_status hsp_state_watch_before(struct hsp_engine *e, uint32_t first, uin
                         : st;
 }
 
-/* The last of the places that begin at @offset or before. */
+/* Returns the row of the last place that begins at @offset or before. */
 static uint32_t row_at(const struct hsp_engine *e, int64_t offset)
 {
     uint32_t lo = 0, hi = e->b->n_state;
@@ -146,8 +150,8 @@ void hsp_state_watch_call(const struct hsp_engine *e, uint32_t k, struct hsp_cal
     }
 }
 
-/* A no-op step has written nothing: the sums of the device's memory are those of the last update,
- * and are this version's if they are known to be of the one before. */
+/* Fills @w. A no-op step has written nothing, so the device still has the sums of the last update.
+ * The version of a no-op step has known sums only if the version before has. */
 enum hsp_status hsp_state_watch_after(struct hsp_engine *e, struct hsp_written *w,
                                       struct hsp_err *err)
 {

@@ -1,12 +1,15 @@
-/* Watches the state of an engine by sums of the words that each update reads and writes, and by
- * hashes where they are asked for.
+/* Computes checksums of the state as each update reads and writes it, so that the user of the
+ * engine finds damage of the state between two updates.
  *
- * An update overwrites the state that it has read, so damage of the state between two updates could
- * not be found behind it. The update itself sums the words that it reads and those that it writes
- * (backend.h), which costs next to nothing. The user of the engine compares the sums as read by an
- * update with those as written by the update before. Hashes (box_hash.h) are passes of their own:
- * in front of the first update, of the version that was loaded, which no update here has written;
- * and behind the update of a version whose seal is to be compared.
+ * An update overwrites the state that it has read, so damage that came before the update cannot be
+ * found later. Therefore the update itself sums the 32-bit words that it reads and those that it
+ * writes (backend.h, proto/base/word_sums.h), which costs next to nothing. The engine only reports
+ * the sums (hsp_written). Its user compares the sums that an update has read with the sums that the
+ * update before has written, and handles a difference.
+ *
+ * Hashes (box_hash.h) read the state once more. The engine makes them before the first update, of
+ * the version that was loaded, which no update here has written; and, if the hook `watch` asks for
+ * them, after an update, of the version that it has written.
  *
  * Example: the update of step 6 wrote the embedding with sums s. Its bit 3 flips in the device's
  *          memory. The update of step 7 reads the wrong embedding: its hsp_written.sums.read is
@@ -20,17 +23,19 @@
 struct hsp_engine;
 struct hsp_written;
 
-/* HSP_ENOMEM. */
+/* Allocates the sums and hashes of an engine. Returns HSP_ENOMEM. */
 enum hsp_status hsp_state_watch_open(struct hsp_engine *e, struct hsp_err *err);
+/* Frees the sums and hashes; does nothing if they are freed. */
 void hsp_state_watch_close(struct hsp_engine *e);
-/* Before instructions [first, end) of the compute queue, behind all that stands in front of them:
- * gets ready for sums where they are the first of the step that update. Errors of the backend. */
+/* Called before instructions [first, end) of the compute queue, after all earlier work of the queue
+ * was given. If the first update of the step is among them, asks the hook `watch` how to watch it,
+ * clears the sums, and hashes the version if it was just loaded. Returns errors of the backend. */
 enum hsp_status hsp_state_watch_before(struct hsp_engine *e, uint32_t first, uint32_t end,
                                        struct hsp_err *err);
-/* The sums that instruction @k, which updates, has to add to. */
+/* Writes to @c the places of the sums to which update @k adds. */
 void hsp_state_watch_call(const struct hsp_engine *e, uint32_t k, struct hsp_call *c);
-/* Behind all updates of the step: fetches the sums and hashes asked for, into @w. Errors of the
- * backend. */
+/* Called after all updates of the step: copies the sums and hashes asked for to the host, and fills
+ * @w. Returns errors of the backend. */
 enum hsp_status hsp_state_watch_after(struct hsp_engine *e, struct hsp_written *w,
                                       struct hsp_err *err);
 

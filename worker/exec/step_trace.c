@@ -1,4 +1,5 @@
-/* Spans of the same instructions share one label. */
+/* Turns recorded spans into spans of a trace. Spans of the same instructions share one label (their
+ * name, phase, work and messages). */
 #include "worker/exec/step_trace.h"
 
 #include <stdio.h>
@@ -15,9 +16,9 @@ struct maker {
     uint32_t n_programs;
     struct hsp_arena *arena;
     struct hsp_trace_part *part;
-    uint32_t **first; /* [program][instruction]: the label of a run from it on; NONE */
-    uint32_t *next;   /* by label: of another run from the same instruction on */
-    size_t cap;       /* labels there is room for */
+    uint32_t **first; /* [program][instruction]: the first label of a run that begins there; NONE */
+    uint32_t *next;   /* of each label: the next label of a run that begins there; NONE */
+    size_t cap;       /* number of labels for which there is memory */
 };
 
 /* ---- names ---- */
@@ -27,10 +28,11 @@ static const char *kind_name(const struct hsp_instr *i)
     static const char *const name[] = {"op",      "load", "zero", "one",  "acc",
                                        "reshard", "stat", "vote", "seal", "copy"};
     return i->kind == HSP_I_OP ? hsp_op_name((enum hsp_op)i->op)
-                               : name[i->kind]; /* program_check */
+                               : name[i->kind]; /* hsp_program_check has checked the kind */
 }
 
-/* The first move that is not within the device names a Reshard. */
+/* Returns the name of a Reshard: of its first move that leaves the device, else of its last
+ * copy. */
 static const char *reshard_name(const struct hsp_reshard_bind *b)
 {
     static const char *const name[] = {"copy",           "send-receive", "all-reduce",
@@ -45,6 +47,7 @@ static const char *reshard_name(const struct hsp_reshard_bind *b)
     return best;
 }
 
+/* Writes the name of the @n instructions from @first on to @ret. */
 static void put_name(const struct hsp_program *p, uint32_t first, uint32_t n, char *ret,
                      size_t size)
 {
@@ -69,8 +72,9 @@ static double operand_bytes(const struct hsp_program *p, uint32_t tensor)
            (double)hsp_dtype_size((enum hsp_dtype)p->tpl.tensors[tensor].dtype);
 }
 
-/* As the planner counts it (daemon/planner/work.h), so that the two can be compared: operations of
- * products by their shape, bytes read and written by the others. */
+/* Adds the work of an op to a label, counted as by the planner (daemon/planner/work.h), so that the
+ * two can be compared: a product counts operations by its shape class, another op the bytes that it
+ * reads and writes. */
 static void add_op(const struct hsp_program *p, const struct hsp_instr *i, bool product,
                    struct hsp_part_label *l)
 {
@@ -92,7 +96,8 @@ static void add_op(const struct hsp_program *p, const struct hsp_instr *i, bool 
     for (int k = 0; k < 2; k++) {
         origin[k] = i->origin_sym[k] == UINT32_MAX ? 0 : p->bind.symbol[i->origin_sym[k]];
     }
-    uint8_t rank = p->tpl.tensors[i->in[op == HSP_OP_BROADCAST ? 1 : 0]].rank; /* of "..." */
+    /* rank of the dims "..." of the op */
+    uint8_t rank = p->tpl.tensors[i->in[op == HSP_OP_BROADCAST ? 1 : 0]].rank;
     if (hsp_op_axes(op, &at, rank, &ax, NULL) != HSP_OK ||
         hsp_op_extents(op, &at, &ax, in, axis, NULL) != HSP_OK ||
         !hsp_op_real(op, dtype, &real, &wrong)) {
@@ -105,7 +110,8 @@ static void add_op(const struct hsp_program *p, const struct hsp_instr *i, bool 
     }
 }
 
-/* Adds an instruction to a label: the class that all share, if any, and the sum of their work. */
+/* Adds instruction @k to a label. The label has the class that all its instructions share, or
+ * HSP_PART_OTHER, and the sum of their work. */
 static void add_work(const struct hsp_program *p, uint32_t k, bool first, struct hsp_part_label *l)
 {
     const struct hsp_instr *i = &p->tpl.instrs[k];
@@ -117,7 +123,7 @@ static void add_work(const struct hsp_program *p, uint32_t k, bool first, struct
         cls = HSP_PART_ELEMENTS;
         add_op(p, i, false, l);
     } else if (i->kind == HSP_I_ACC || i->kind == HSP_I_ZERO || i->kind == HSP_I_ONE) {
-        cls = HSP_PART_ELEMENTS; /* of an accumulation the sum is read and written */
+        cls = HSP_PART_ELEMENTS; /* an accumulation reads and writes the sum */
         l->bytes += operand_bytes(p, i->out[0]) * (i->kind == HSP_I_ACC ? 2 : 1) +
                     (i->n_in > 0 ? operand_bytes(p, i->in[0]) : 0);
     } else if (i->kind == HSP_I_RESHARD || i->kind == HSP_I_COPY) {
@@ -128,7 +134,8 @@ static void add_work(const struct hsp_program *p, uint32_t k, bool first, struct
 
 /* ---- messages ---- */
 
-/* Cells of one move to the same rank go in one message. */
+/* Adds a message to a label, unless the label has it. All cells of one move to the same rank go in
+ * one message. */
 static void add_msg(struct hsp_part_label *l, uint32_t channel, uint32_t peer, bool out)
 {
     for (uint32_t k = 0; k < l->n_msgs; k++) {
@@ -142,6 +149,7 @@ static void add_msg(struct hsp_part_label *l, uint32_t channel, uint32_t peer, b
     }
 }
 
+/* Adds the messages of instruction @k to a label. Returns false without memory. */
 static bool add_msgs(struct maker *x, const struct hsp_program *p, uint32_t k,
                      struct hsp_part_label *l)
 {
@@ -177,6 +185,7 @@ static bool add_msgs(struct maker *x, const struct hsp_program *p, uint32_t k,
 
 /* ---- labels ---- */
 
+/* Returns the kind of the segment that contains instruction @instr. */
 static uint8_t phase_of(const struct hsp_template *t, uint32_t instr, uint32_t *ret_chunk)
 {
     for (uint32_t s = 0; s < t->n_segments; s++) {
@@ -191,7 +200,7 @@ static uint8_t phase_of(const struct hsp_template *t, uint32_t instr, uint32_t *
     return HSP_PART_NO_PHASE;
 }
 
-/* A new label, all 0; NULL: no memory. */
+/* Adds a label whose fields are 0. Returns NULL without memory. */
 static struct hsp_part_label *label_new(struct maker *x)
 {
     struct hsp_trace_part *p = x->part;
@@ -214,7 +223,8 @@ static struct hsp_part_label *label_new(struct maker *x)
     return &p->labels[p->n_labels++];
 }
 
-/* The label of a span of queue @q; NONE: no memory. */
+/* Returns the label of a span of queue @q, made if there is none yet. Returns NONE without
+ * memory. */
 static uint32_t label_of(struct maker *x, const struct hsp_span *s, int q)
 {
     const struct hsp_program *p = x->programs[s->program];
@@ -261,6 +271,7 @@ static bool open_maker(struct maker *x)
 
 /* ---- spans ---- */
 
+/* Adds the spans of queue @q. Returns false without memory. */
 static bool add_queue(struct maker *x, const struct hsp_recorded_queue *of, int q)
 {
     for (uint32_t k = 0; k < of->n; k++) {
@@ -280,7 +291,8 @@ static bool add_queue(struct maker *x, const struct hsp_recorded_queue *of, int 
     return true;
 }
 
-/* Adds the spans of state of the recorded steps, as many as fit into the bounds of a part. */
+/* Adds the spans of the state's thread, as many as fit into the bounds of a part. Returns false
+ * without memory. */
 static bool add_state(struct maker *x, const struct hsp_state_span *state, uint32_t n)
 {
     struct hsp_trace_part *p = x->part;
@@ -326,7 +338,7 @@ enum hsp_status hsp_step_trace(const struct hsp_recording *r,
         .programs = programs, .n_programs = n_programs, .arena = arena, .part = &part};
     size_t most = n_state;
     part.base_ns = INT64_MAX;
-    for (uint32_t k = 0; k < n_state; k++) { /* sorted by their ends */
+    for (uint32_t k = 0; k < n_state; k++) { /* spans of the state are sorted by their ends */
         part.base_ns = state[k].from_ns < part.base_ns ? state[k].from_ns : part.base_ns;
     }
     for (int q = 0; q < HSP_N_QUEUES; q++) {

@@ -1,6 +1,7 @@
-/* Makes a device's part of a trace of its recording: spans with names, phases, work, messages.
+/* Turns the recording of a device into the device's part of a trace: spans with names, phases, work
+ * and messages.
  *
- * Role:      epoch_trace.c sends it to the agent; hspmdd puts the parts together.
+ * Role:      epoch_trace.c sends the part to the agent; hspmdd joins the parts of all devices.
  * Purity:    pure.
  * Ownership: the part lives in the arena given. */
 #ifndef HSP_STEP_TRACE_H
@@ -8,14 +9,14 @@
 #include "proto/wire/trace_part.h"
 #include "worker/exec/record.h"
 
-struct hsp_state_span {     /* of the thread that keeps the state */
+struct hsp_state_span {     /* a span of the thread that seals and copies the state */
     const char *name;       /* borrowed: "seal", "copy", ... */
-    int64_t from_ns, to_ns; /* hsp_clock_ns */
+    int64_t from_ns, to_ns; /* on the clock of hsp_clock_ns */
 };
 
-/* @programs: of the pool, the one for the longest sequences first; they are those that were
- * recorded. @state: in order, none begins before the one in front has ended. HSP_ENOMEM:
- * *ret untouched. */
+/* Makes the part of a trace. @programs: the recorded programs of the pool, the program for the
+ * longest sequences first. @state: spans in order; none begins before the span before it has ended.
+ * Returns HSP_ENOMEM; *ret is then untouched. */
 enum hsp_status hsp_step_trace(const struct hsp_recording *r,
                                const struct hsp_program *const *programs, uint32_t n_programs,
                                const struct hsp_state_span *state, uint32_t n_state,

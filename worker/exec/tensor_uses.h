@@ -10,10 +10,11 @@ struct hsp_uses {
     uint32_t reader;       /* the last instruction that reads it */
 };
 
-/* By tensor; to be freed by free(). NULL without memory. */
+/* Returns one element for each tensor of @t. The caller frees it by free(). Returns NULL without
+ * memory. */
 struct hsp_uses *hsp_uses_new(const struct hsp_template *t);
-/* Whether @tensor is written once, read once, and gone after the micro-batch: its value may be
- * forwarded. */
+/* Returns true if @tensor is written once, read once, and not used after the micro-batch. Then an
+ * op may write its value directly to where the reader would put it. */
 bool hsp_is_passed_on(const struct hsp_template *t, const struct hsp_uses *u, uint32_t tensor);
 
 #endif

@@ -61,8 +61,8 @@ bool hsp_vote_state_agrees(const struct hsp_vote_record *all, uint32_t n)
     return sum == 0;
 }
 
-/* The same bits on every machine, as those of no C library are: ranks whose parts are equal update
- * them alike. */
+/* Returns base^n with the same bits on every machine, which no C library's pow promises. So ranks
+ * whose parts of the state are equal update them alike. */
 static double power(double base, uint64_t n)
 {
     double x = 1.0;

@@ -10,6 +10,7 @@
 #include "worker/exec/queues.h"
 #include "worker/exec/staging.h"
 
+/* Sends this rank's record to all ranks, and receives theirs. */
 static enum hsp_status exchange(struct hsp_engine *e, const struct hsp_vote_record *mine,
                                 struct hsp_vote_record *all, struct hsp_err *err)
 {
@@ -39,6 +40,7 @@ out:
     return st;
 }
 
+/* Computes the outcome of all records and calls the hook `passed`. */
 static enum hsp_status decide(struct hsp_engine *e, const struct hsp_vote_record *all,
                               struct hsp_err *err)
 {
@@ -58,7 +60,7 @@ static enum hsp_status decide(struct hsp_engine *e, const struct hsp_vote_record
                              : HSP_OK;
 }
 
-/* Where version @step, which this vote commits, is in the data. */
+/* Returns the hash of the place in the data of version @step, which this vote commits. */
 static uint64_t place(const struct hsp_engine *e)
 {
     struct hsp_data_cursor c;
@@ -67,7 +69,7 @@ static uint64_t place(const struct hsp_engine *e)
     return hsp_data_cursor_mark(&c);
 }
 
-/* Measures the seconds of the device since the vote before. */
+/* Writes the seconds that the device has measured since the vote before to @mine. */
 static enum hsp_status measured(struct hsp_engine *e, struct hsp_vote_record *mine,
                                 struct hsp_err *err)
 {
@@ -81,7 +83,8 @@ static enum hsp_status measured(struct hsp_engine *e, struct hsp_vote_record *mi
     return st;
 }
 
-/* This rank's record. Waits once for the device; then all data of the vote are there. */
+/* Makes this rank's record. Waits once for the device; after that the host has all data of the
+ * vote. */
 static enum hsp_status record(struct hsp_engine *e, struct hsp_vote_record *ret,
                               struct hsp_err *err)
 {
@@ -99,7 +102,7 @@ static enum hsp_status record(struct hsp_engine *e, struct hsp_vote_record *ret,
     return hsp_measures(e) ? measured(e, ret, err) : HSP_OK;
 }
 
-/* The update reads its numbers where it runs. */
+/* Copies the numbers of the update to the device, where the update reads them. */
 static enum hsp_status hand_scalars(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
@@ -108,8 +111,8 @@ static enum hsp_status hand_scalars(struct hsp_engine *e, struct hsp_err *err)
                    err);
 }
 
-/* Notes that the vote begins. Where the update needs no other rank, an abort stops nothing before
- * the vote is over. False: the engine was stopped before. */
+/* Marks the begin of the vote. If the update needs no other rank, an abort stops nothing from now
+ * until the vote is over. Returns false if the engine was stopped before. */
 static bool enter(struct hsp_engine *e)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -119,8 +122,9 @@ static bool enter(struct hsp_engine *e)
     return enters;
 }
 
-/* The vote is over. A queue that has failed meanwhile runs no entry any more, so the other one may
- * not wait for it. */
+/* Marks the end of the vote. If it has passed in a lone engine, the update is finished in spite of
+ * an abort, unless a queue has failed: this queue runs no more entries, so the other queue must not
+ * wait for them. */
 static void leave(struct hsp_engine *e, bool passed)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -129,6 +133,7 @@ static void leave(struct hsp_engine *e, bool passed)
     (void)pthread_mutex_unlock(&e->lock);
 }
 
+/* Makes this rank's record, exchanges the records, and acts on their outcome. */
 static enum hsp_status vote(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_vote_record mine;
