@@ -1,5 +1,5 @@
-# The kernels. nvcc compiles each for the plugin, and the C++ compiler of the host compiles it for the
-# tests (tests/lib/local.mk).
+# The kernels. nvcc compiles each for the plugin, and the C++ compiler of the host compiles it for
+# the tests (tests/lib/local.mk).
 cuda_kernels = \
   worker/backend/cuda/attention_call.cu \
   worker/backend/cuda/attention_plain.cu \
@@ -59,8 +59,8 @@ am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
 am__v_NVCC_0 = @echo "  NVCC    " $@;
 am__v_NVCC_1 =
 
-# The plugin is a shared library that is installed beside the programs of hspmd. The sources of other
-# rooms that it uses are compiled into it, and it exports one symbol.
+# The plugin is a shared library that is installed beside the programs of hspmd. The sources of
+# other rooms that it uses are compiled into it, and it exports one symbol.
 if HAVE_CUDA
 hspmdlibdir = $(pkglibdir)
 hspmdlib_PROGRAMS = hspmd-cuda.so
@@ -77,8 +77,8 @@ hspmd_cuda_so_LDFLAGS = $(AM_LDFLAGS) -shared -Wl,-z,defs -L$(CUDA_HOME)/lib64 \
 hspmd_cuda_so_LDADD = $(cuda_kernels:.cu=.nv.o) -lcublasLt -lcudart_static -lstdc++ -ldl -lrt \
   $(MATH_LIBS)
 NV_OBJECTS = $(cuda_kernels:.cu=.nv.o)
-# Without contraction of a*b+c, ranks that have the same parts of the state compute the same updates,
-# on GPUs of any kind and on a CPU.
+# Without contraction of a*b+c, ranks that have the same parts of the state compute the same
+# updates, on GPUs of any kind and on a CPU.
 worker/backend/cuda/update.nv.o: NV_EXACT = -fmad=false
 $(NV_OBJECTS): %.nv.o: $(top_srcdir)/%.cu
 	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(CUDA_GENCODE) -std=c++17 $(NVCCFLAGS) $(NV_EXACT) $(NVCC_WARN) \

@@ -37,7 +37,7 @@ static bool of_keys(enum operand x)
     return x == K || x == V || x == DK || x == DV;
 }
 
-/* Operand @x over @len positions. */
+/* Returns operand @x over @len positions. */
 static struct hsp_array array(const struct sizes *z, enum operand x, int64_t len)
 {
     struct hsp_array a = {.dtype = x == STARTS ? HSP_I32 : HSP_F64, .rank = 3};
@@ -51,7 +51,7 @@ static struct hsp_array array(const struct sizes *z, enum operand x, int64_t len
     return a;
 }
 
-/* Copies positions @lo .. @lo + n - 1 of @whole to @part, whose length is n. With @back copies from
+/* Copies positions @lo .. @lo + n - 1 of @whole to @part, whose length is n. @back: copies from
  * @part to @whole. */
 static void copy_range(struct hsp_array *whole, struct hsp_array *part, int64_t lo, bool back)
 {
@@ -196,7 +196,7 @@ static void backward(const struct sizes *z, const struct hsp_array *x, int64_t q
     run(z->packed ? HSP_OP_PACKED_ATTENTION_BWD : HSP_OP_ATTENTION_BWD, z, in, out, q0, k0);
 }
 
-/* Makes whole operands with random inputs, and computes the results of the whole ops. */
+/* Makes operands with all keys and random inputs, and computes the results of the ops on them. */
 static void make_whole(const struct sizes *z, struct hsp_array *x)
 {
     for (int i = 0; i < N_OPERANDS; i++) {
@@ -227,14 +227,14 @@ static void drop(struct hsp_array *x, int n)
 static void cut_at_random(const char *name, uint64_t seed, int64_t n, int64_t *cut)
 {
     cut[0] = 0;
-    for (int i = 1; i < MAX_BLOCKS; i++) { /* some of them empty */
+    for (int i = 1; i < MAX_BLOCKS; i++) { /* some blocks are empty */
         cut[i] = hsp_test_range(name, seed * 8 + (uint64_t)i, cut[i - 1], n);
     }
     cut[MAX_BLOCKS] = n;
 }
 
-/* Computes attention of the queries q0 .. q1 - 1 against each block of keys. The results are merged
- * in random order: two results become one until one is left. */
+/* Computes attention of the queries q0 .. q1 - 1 against each block of keys, and merges two results
+ * at a time, in random order, until one result is left. */
 static void merge_blocks(const struct sizes *z, struct hsp_array *all, int64_t q0, int64_t q1,
                          const int64_t *key, uint64_t seed, struct hsp_array *ret_o,
                          struct hsp_array *ret_lse)
@@ -286,8 +286,8 @@ static void compare(const struct hsp_array *want, const struct hsp_array *got, c
     }
 }
 
-/* Computes the gradients of one range of queries, block by block. dq is summed over the blocks
- * here, dk and dv in @sum. */
+/* Computes the gradients of one range of queries, block by block of keys. Adds the parts of dq
+ * here, and those of dk and dv to @sum. */
 static void add_gradients(const struct sizes *z, struct hsp_array *all, int64_t q0, int64_t q1,
                           const int64_t *key, struct hsp_array *sum)
 {
@@ -385,7 +385,7 @@ void block_suite_nothing(const struct block_suite *s)
     memcpy(x, all, sizeof x);
     x[O] = none[0];
     x[LSE] = none[1];
-    forward(&z, x, 0, 100); /* all keys behind all queries */
+    forward(&z, x, 0, 100); /* all keys come after all queries */
     for (int64_t i = 0; i < count(&none[0]); i++) {
         assert_true(vals(&none[0])[i] == 0);
     }

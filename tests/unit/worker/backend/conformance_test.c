@@ -1,4 +1,5 @@
-/* Runs the conformance suite on the CPU backend, and tests the parts beyond it. */
+/* Runs the conformance suite on the CPU backend, and tests the parts of this backend that the suite
+ * does not reach. */
 #include <math.h>
 #include <stdio.h>
 
@@ -53,7 +54,8 @@ static void hashes_are_those_of_the_definition(void **state)
     }
 }
 
-/* More than one block for each worker: all rows of a wider matrix, and bytes from any place. */
+/* Gives more than one block to each worker: all rows of a large matrix to hash, and bytes to copy
+ * from and to any address. */
 static void state_is_hashed_and_copied_in_blocks(void **state)
 {
     (void)state;
@@ -149,7 +151,7 @@ static void tails_of_gelu_keep_relative_accuracy(void **state)
     assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
     for (int i = 0; i < N; i++) {
         double want = x[i] * 0.5 * erfc(-x[i] * M_SQRT1_2);
-        double amplified = 1 + x[i] * x[i]; /* of the rounding of x^2 in the exponent */
+        double amplified = 1 + x[i] * x[i]; /* the error that rounding x^2 in the exponent makes */
         assert_near(y[i], want, 8e-16 * amplified * fabs(want));
         assert_near((double)yf[i], want, 5e-7 * amplified * fabs(want));
     }
@@ -204,11 +206,13 @@ static void wrong_calls_are_refused(void **state)
     struct hsp_array out[3] = {{y, HSP_F32, 3, {1, 3, 4}}};
     struct hsp_call c = {
         .op = HSP_OP_LINEAR, .at = &at, .n_in = 2, .n_out = 1, .in = in, .out = out};
-    assert_status(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), HSP_EINVAL); /* output shape */
+    /* wrong shape of the output */
+    assert_status(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), HSP_EINVAL);
     out[0].ext[2] = 3;
     assert_status(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), HSP_OK);
     in[1].ext[1] = 3;
-    assert_status(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), HSP_EINVAL); /* operands disagree */
+    /* the shapes of the operands disagree */
+    assert_status(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), HSP_EINVAL);
     in[1].ext[1] = 4;
     in[1].dtype = HSP_F64;
     assert_status(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), HSP_EUNSUPPORTED);
@@ -225,7 +229,7 @@ static void wrong_calls_are_refused(void **state)
     c = (struct hsp_call){
         .op = HSP_OP_SGDM, .at = &at, .n_in = 3, .n_out = 2, .in = in, .out = out};
     assert_status(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), HSP_EINVAL);
-    /* a label outside the table */
+    /* a label that is not in the table */
     float loss[3], lse[3];
     in[0] = (struct hsp_array){x, HSP_F32, 3, {1, 3, 4}};
     in[1] = (struct hsp_array){label, HSP_I32, 2, {1, 3}};
@@ -238,7 +242,7 @@ static void wrong_calls_are_refused(void **state)
     b->close(b);
 }
 
-/* Parts without a kernel: memory, copies, fills, cells, tickets. */
+/* Tests the parts without a kernel: memory, copies, fills, cells, tickets. */
 static void memory_and_queues(void **state)
 {
     (void)state;
@@ -260,7 +264,8 @@ static void memory_and_queues(void **state)
     assert_status(b->alloc(b, HSP_MEM_HOST, SIZE_MAX, &none, &err), HSP_ENOMEM);
     assert_non_null(strstr(err.msg, "no host memory for 18446744073709551615 bytes"));
     const struct hsp_box whole = {.rank = 2, .hi = {2, 3}};
-    const struct hsp_box cell = {.rank = 2, .lo = {0, 1}, .hi = {2, 2}}; /* elements 1 and 4 */
+    /* the cell has elements 1 and 4 */
+    const struct hsp_box cell = {.rank = 2, .lo = {0, 1}, .hi = {2, 2}};
     const struct hsp_cell_view to = {.data = x[0], .box = whole, .dtype = HSP_F32};
     const struct hsp_cell_view from = {.data = x[1], .box = whole, .dtype = HSP_F32};
     assert_ok(b->cells(b, HSP_DEVQ_COMM, &to, &from, &cell, HSP_CELLS_ADD, &err), &err);

@@ -1,7 +1,7 @@
 /* Tests the first GPU of this machine, opened as the programs open it: the conformance suite, and
- * the promises of backend.h about memory, queues and replay. Each test is skipped where there is no
- * GPU, and says why. HSPMD_SUITE=small: few shapes, for tools under which a program takes fifty
- * times as long. */
+ * the promises of backend.h about memory, queues and replay. If there is no GPU, each test is
+ * skipped and says why. HSPMD_SUITE=small runs few shapes, for tools under which a program takes
+ * fifty times as long. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +37,10 @@ static bool small(void)
 
 /* ---- the suite ---- */
 
-/* The suite's tolerances are those of sums in fp64 that are rounded once. A device sums in fp32, so
- * its errors grow with the length of a sum: 40 seeds gave up to 2.3 times the suite's. Tensor cores
- * take weights of attention and their gradients rounded to bf16. */
+/* Returns the tolerance on a device. The suite's tolerances are those of sums in fp64 that are
+ * rounded once. A device sums in fp32, so its errors grow with the length of a sum: with 40 seeds
+ * they reached 2.3 times the suite's. Tensor cores take the weights of attention and their
+ * gradients rounded to bf16. */
 static double tolerance(enum hsp_op op, enum hsp_dtype t, double tol)
 {
     bool bwd = op == HSP_OP_ATTENTION_BWD || op == HSP_OP_PACKED_ATTENTION_BWD;
@@ -213,7 +214,7 @@ static void too_much_memory_is_refused(void **state)
     struct hsp_err err = {0};
     void *p = NULL;
     if (small()) {
-        return; /* a tool counts the refusal as an error */
+        return; /* such a tool counts the refusal as an error */
     }
     assert_int_equal(b->alloc(b, HSP_MEM_DEVICE, (size_t)1 << 45, &p, &err), HSP_ENOMEM);
     assert_non_null(strstr(err.msg, "35184372088832"));

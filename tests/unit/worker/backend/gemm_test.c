@@ -1,5 +1,5 @@
-/* Tests matrix products: right for all shapes and storage orders, the same bits for every cut and
- * on every processor. */
+/* Tests matrix products: they are right for all shapes and storage orders, and have the same bits
+ * for every cut and on every processor. */
 #include <math.h>
 #include "tests/lib/testlib.h"
 #include "worker/backend/cpu/gemm.h"
@@ -94,8 +94,8 @@ static double at(const void *p, bool f64, int64_t i)
     return f64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
 }
 
-/* Largest error of the result against sums in long double, over the sum of the sizes of the terms;
- * @before is C as it was. Nothing beside C may have changed. */
+/* Returns the largest error of the result against sums in long double, divided by the sum of the
+ * sizes of the terms; @before is the old C. Fails the test if anything beside C has changed. */
 static double worst_error(const struct hsp_gemm *g, bool f64, const void *before)
 {
     double worst = 0;
@@ -141,7 +141,8 @@ static void products_are_right(void **state)
     }
 }
 
-/* Every part of C computed by a call of its own: rows cut at one place, columns at another. */
+/* Computes C in four parts, each by a call of its own: rows are cut at one place, columns at
+ * another. */
 static void run_cut(struct mats *m, const struct hsp_gemm_kernel *k, const struct hsp_gemm *g,
                     bool f64, void *c)
 {

@@ -1,4 +1,5 @@
-/* Tests that backward ops are the derivatives of their forward ops: central differences in fp64. */
+/* Tests by central differences in fp64 that backward ops are the derivatives of their forward
+ * ops. */
 #include <math.h>
 
 #include "tests/lib/testlib.h"
@@ -6,7 +7,7 @@
 #include "worker/backend/cpu/cpu.h"
 
 #define STEP 1e-5
-#define TOL  2e-8 /* relative; the differences are good to about STEP^2 + 1e-16 / STEP */
+#define TOL  2e-8 /* relative; the differences are exact to about STEP^2 + 1e-16 / STEP */
 
 static int64_t count(const struct hsp_array *a)
 {
@@ -60,11 +61,11 @@ struct forward {
     struct hsp_attrs at;
     int n_in, n_out;
     struct hsp_array in[4], out[3];
-    struct hsp_array dy; /* of out[0] */
+    struct hsp_array dy; /* the gradient of out[0] */
     int64_t origin;
 };
 
-/* <dy, f(x)> after moving input @i by @h along @dir. */
+/* Returns <dy, f(x)> after input @i has been moved by @h along @dir. */
 static double moved(struct hsp_backend *b, struct forward *f, int i, const double *dir, double h)
 {
     double *x = vals(&f->in[i]);
@@ -85,7 +86,7 @@ static double moved(struct hsp_backend *b, struct forward *f, int i, const doubl
     return s;
 }
 
-/* @grad is the gradient the backward op gave for input @i. */
+/* Compares @grad, which the backward op gave for input @i, with differences. */
 static void check(struct hsp_backend *b, struct forward *f, int i, const struct hsp_array *grad)
 {
     assert_int_equal(count(grad), count(&f->in[i]));
@@ -129,7 +130,7 @@ static void finish(struct forward *f)
     free(f->dy.data);
 }
 
-/* @d[0 .. n-1]: the gradients the backward op gave for the inputs from @first on. Releases
+/* Compares @d[0 .. n-1], which the backward op gave for the inputs from @first on. Releases
  * everything. */
 static void check_all(struct hsp_backend *b, struct forward *f, int first, struct hsp_array *d,
                       int n)
@@ -192,7 +193,7 @@ static void embed(void **state)
                         .in = {array(HSP_I32, 2, (int64_t[]){2, 6}), REAL2(5, 7)},
                         .out = {REAL3(2, 6, 7)}};
     for (int i = 0; i < 12; i++) {
-        ((int32_t *)f.in[0].data)[i] = i; /* 4 .. 8 are in the slice */
+        ((int32_t *)f.in[0].data)[i] = i; /* ids 4 .. 8 are in the slice */
     }
     start(b, &f);
     struct hsp_array dw = REAL2(5, 7);
@@ -276,7 +277,7 @@ static void dropout(void **state)
                         .out = {REAL3(3, 5, 19)}};
     int32_t *key = f.in[0].data;
     key[0] = 5;
-    key[2] = -1; /* the second sequence is not thinned out */
+    key[2] = -1; /* no element of the second sequence is dropped */
     key[4] = 6;
     start(b, &f);
     struct hsp_array dx = REAL3(3, 5, 19);
@@ -285,7 +286,7 @@ static void dropout(void **state)
     for (int i = 0; i < 3 * 5 * 19; i++) {
         zeros[i / (5 * 19)] += vals(&f.out[0])[i] > 0 || vals(&f.out[0])[i] < 0 ? 0 : 1;
     }
-    assert_in_range(zeros[0], 8, 48); /* 23.75 expected, 4.2 deviation */
+    assert_in_range(zeros[0], 8, 48); /* the expected number is 23.75, the deviation 4.2 */
     assert_int_equal(zeros[1], 0);
     assert_in_range(zeros[2], 8, 48);
     check_all(b, &f, 1, &dx, 1);
@@ -326,13 +327,13 @@ static void check_attention(struct hsp_backend *b, int64_t s, int64_t t, int64_t
 static void attention(void **state)
 {
     check_attention(*state, 9, 9, 0, true, 1);
-    check_attention(*state, 5, 9, 4, true, 1); /* a slice of the queries */
+    check_attention(*state, 5, 9, 4, true, 1); /* the queries are a slice */
     check_attention(*state, 6, 11, 0, false, 1);
     check_attention(*state, 5, 9, 4, true, 3); /* three query heads for each key head */
     check_attention(*state, 6, 11, 0, false, 2);
 }
 
-/* Documents of 1, 3, 2 and 3 tokens; @origin: of the slice of the queries. */
+/* Checks documents of 1, 3, 2 and 3 tokens; @origin is that of the slice of the queries. */
 static void check_packed_attention(struct hsp_backend *b, int64_t s, int64_t origin, int64_t group)
 {
     static const int32_t starts[9] = {0, 1, 1, 1, 4, 4, 6, 6, 6};
@@ -347,7 +348,7 @@ static void check_packed_attention(struct hsp_backend *b, int64_t s, int64_t ori
                         .origin = origin};
     for (int64_t i = 0; i < 2 * s; i++) {
         ((int32_t *)f.in[3].data)[i] =
-            i < s ? starts[origin + i] : 0; /* the second: one document */
+            i < s ? starts[origin + i] : 0; /* the second sequence is one document */
     }
     start(b, &f);
     struct hsp_array d[3] = {REAL3(2, s, e), REAL3(2, 9, 12), REAL3(2, 9, 12)};
@@ -381,7 +382,8 @@ static void xent(void **state)
     check_all(b, &f, 0, &dx, 1);
 }
 
-/* The loss in parts against the loss whose log-sum-exp moves along. */
+/* Compares the loss computed in parts with the loss of all classes, whose log-sum-exp moves with
+ * the logits. */
 static void xent_in_parts(void **state)
 {
     struct hsp_backend *b = *state;

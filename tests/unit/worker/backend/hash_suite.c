@@ -5,7 +5,7 @@
 #include "proto/op/op.h"
 #include "tests/lib/testlib.h"
 
-enum { MANY = 70 }; /* more than go in one launch */
+enum { MANY = 70 }; /* more calls than go in one launch */
 
 static int64_t count(const struct hsp_hash_call *c)
 {
@@ -16,7 +16,7 @@ static int64_t count(const struct hsp_hash_call *c)
     return n;
 }
 
-/* As the definition says. */
+/* Returns the hash as its definition says (proto/base/element_hash.h). */
 static uint64_t expected(const struct hsp_hash_call *c, const uint8_t *data)
 {
     uint64_t sum = 0;
@@ -38,7 +38,7 @@ static uint64_t expected(const struct hsp_hash_call *c, const uint8_t *data)
     return sum;
 }
 
-/* A part of a tensor: dims that are cut have a longer stride above them. */
+/* Draws a part of a tensor: if a dim is cut, the dims before it have longer strides. */
 static struct hsp_hash_call draw(uint64_t k)
 {
     struct hsp_hash_call c = {.dtype = k % 2 == 0 ? HSP_F32 : HSP_F64,
@@ -54,7 +54,7 @@ static struct hsp_hash_call draw(uint64_t k)
     return c;
 }
 
-/* All of @c at once, each of contents of its own. */
+/* Checks the hashes of @c, given in one call; each array has contents of its own. */
 static void check(struct hsp_backend *b, enum hsp_devq q, struct hsp_hash_call *c, uint32_t n)
 {
     struct hsp_err err = {0};
@@ -96,7 +96,8 @@ void hash_suite(struct hsp_backend *b)
             c[k] = draw(k + q * MANY);
         }
         check(b, queue[q], c, MANY);
-        for (int wide = 0; wide < 2; wide++) { /* all of a matrix; columns 5 to 307 of 400 */
+        /* once all of a matrix; once columns 5 to 307 of 400 */
+        for (int wide = 0; wide < 2; wide++) {
             c[wide] = (struct hsp_hash_call){.dtype = HSP_F32,
                                              .rank = 2,
                                              .ext = {131, wide != 0 ? 400 : 302},
@@ -115,13 +116,13 @@ void hash_suite(struct hsp_backend *b)
 enum { CALLS = 14, STATES = 3, MOST_STATE = 20000 };
 static const enum hsp_devq Q = HSP_DEVQ_COMPUTE;
 
-/* Updates of arrays of many sizes; with the same arrays once more, for updates without sums. */
+/* Updates of arrays of many sizes. The same arrays exist once more, for updates without sums. */
 struct updates {
     struct hsp_backend *b;
-    uint32_t n_states; /* of a call */
+    uint32_t n_states; /* arrays of state of a call */
     struct hsp_attrs at;
-    struct hsp_update_scalars *scalars; /* the device's */
-    struct hsp_state_sums *sums;        /* the same, STATES for each call */
+    struct hsp_update_scalars *scalars; /* in device memory */
+    struct hsp_state_sums *sums;        /* in device memory, STATES for each call */
     struct hsp_call c[CALLS], plain[CALLS];
     struct hsp_array in[2][CALLS][STATES + 1];
 };
@@ -148,7 +149,7 @@ static size_t bytes_of(const struct hsp_array *a)
     return (size_t)a->ext[0] * hsp_dtype_size(a->dtype);
 }
 
-/* Two arrays of the same numbers above 0. */
+/* Fills two arrays with the same numbers above 0. */
 static void draw_array(struct updates *u, uint32_t call, uint32_t k, enum hsp_dtype t, int64_t n)
 {
     static double x[MOST_STATE];
@@ -237,7 +238,8 @@ static void run_all(struct updates *u, const struct hsp_call *c, bool at_once)
     }
 }
 
-/* Adds to what is there, which is other words of each array. */
+/* Runs the updates, whose sums are added to present sums, other numbers for each array. Checks the
+ * sums that they add against those of the words before and after the updates; @ret has them. */
 static void update_and_check(struct updates *u, bool at_once, struct hsp_state_sums *ret)
 {
     struct hsp_word_sums read[CALLS * STATES], wrote;
@@ -277,7 +279,7 @@ static void assert_same_bits(struct updates *u)
     }
 }
 
-/* A bit of one array; two words of another one in each other's place. */
+/* Flips a bit of one array, and exchanges two words of another array. */
 static void harm(struct updates *u, uint32_t state)
 {
     static uint32_t w[2 * MOST_STATE];

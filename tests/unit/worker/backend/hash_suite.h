@@ -3,11 +3,13 @@
 #define HSP_HASH_SUITE_H
 #include "worker/backend/backend.h"
 
-/* Random parts of tensors of up to four dims, empty ones too, of both types, several at once; then
- * long rows and columns of a large matrix; then a type that has no hash. On both queues. */
+/* Tests hashes, on both queues: first of random parts of tensors of up to four dims, also empty
+ * parts, of both types, several at once; then of long rows and columns of a large matrix; then the
+ * refusal of a type that has no hash. */
 void hash_suite(struct hsp_backend *b);
-/* Updates of both optimizers and types that sum what they read and write, each alone and several at
- * once: the bits are those of updates without sums, and damage between two updates is seen. */
+/* Tests updates of both optimizers and both types that sum the words that they read and write, each
+ * update alone and several at once. The results have the bits of updates without sums, and the sums
+ * differ after damage between two updates. */
 void sums_suite(struct hsp_backend *b);
 
 #endif

@@ -14,7 +14,7 @@ enum { N = 16, BYTES = N * 4 };
 
 struct world {
     struct hsp_backend *b;
-    float *x, *y; /* the device's */
+    float *x, *y; /* in device memory */
     float *host;
     struct hsp_err err;
 };
@@ -74,7 +74,8 @@ static void finish(struct world *w, enum hsp_devq of)
     assert_ok(w->b->finish(w->b, of, mark(w, of), &w->err), &w->err);
 }
 
-/* The call was refused, and all later calls are refused until hsp_mockdev_forgive. */
+/* Checks that the call was refused, and that all later calls are refused until
+ * hsp_mockdev_forgive. */
 static void refused(struct world *w, enum hsp_status st, const char *words)
 {
     struct hsp_err why;
@@ -99,11 +100,12 @@ static void missing_waits(void **state)
     assert_ok(fill(&w, A, w.x, 1, N), &w.err);
     refused(&w, fill(&w, B, w.x + 3, 2, 1), "fill of queue comm writes what queue compute writes");
     assert_ok(fill(&w, A, w.x, 1, 4), &w.err);
-    assert_ok(fill(&w, B, w.x + 4, 2, N - 4), &w.err); /* beside each other is fine */
+    /* works on different parts of an array may run at once */
+    assert_ok(fill(&w, B, w.x + 4, 2, N - 4), &w.err);
     end(&w);
 }
 
-/* The op for hashes reads its operand, and gives the same value as on a CPU. */
+/* Checks that the op for hashes reads its operand, and gives the same value as on a CPU. */
 static void hashes(void **state)
 {
     (void)state;
@@ -127,7 +129,7 @@ static void waits_that_are_there(void **state)
         assert_ok(fill(&w, A, w.x, k, N), &w.err);
         await(&w, B, A, mark(&w, A));
         assert_ok(copy(&w, B, w.y, w.x), &w.err);
-        await(&w, HSP_DEVQ_STATE, B, mark(&w, B)); /* and so A */
+        await(&w, HSP_DEVQ_STATE, B, mark(&w, B)); /* the queue waits for B, and so for A */
         assert_ok(copy(&w, HSP_DEVQ_STATE, w.host, w.x), &w.err);
         await(&w, A, HSP_DEVQ_STATE, mark(&w, HSP_DEVQ_STATE));
         if (k % 10 == 9) {
@@ -135,7 +137,7 @@ static void waits_that_are_there(void **state)
             assert_true(w.host[0] == (float)k && w.host[N - 1] == (float)k);
         }
     }
-    finish(&w, HSP_DEVQ_STATE); /* the host knows, so does its next work */
+    finish(&w, HSP_DEVQ_STATE); /* the host has waited, so its next work comes after it */
     assert_ok(fill(&w, B, w.x, 1, N), &w.err);
     assert_int_equal(hsp_mockdev_tally(w.b).awaits, 150);
     end(&w);
@@ -155,14 +157,14 @@ static void *give_main(void *arg)
     return NULL;
 }
 
-/* Starts one thread after the other. The mock device treats each as a new thread, even if it has
+/* Starts one thread after the other. The mock device takes each for a new thread, even if it has
  * the pthread_t of an earlier one, and knows that the waits of earlier threads precede it. */
 static void threads_that_follow_each_other(void **state)
 {
     (void)state;
     struct world w = plain();
     struct giver x = {.w = &w};
-    for (int k = 0; k < 100; k++) { /* more than are remembered */
+    for (int k = 0; k < 100; k++) { /* more threads than the mock device remembers */
         pthread_t t;
         assert_int_equal(pthread_create(&t, NULL, give_main, &x), 0);
         assert_int_equal(pthread_join(t, NULL), 0);
@@ -205,7 +207,8 @@ static void marks_tell_what_their_giver_knew(void **state)
         assert_int_equal(pthread_create(&t, NULL, second_main, &x), 0);
         (void)pthread_barrier_wait(&x.meet);
         assert_ok(copy(&w, HSP_DEVQ_STATE, w.host, w.x), &w.err);
-        x.ticket = how == 0 ? 0 : mark(&w, A); /* before: it tells nothing */
+        /* a mark set before the fence is finished tells nothing about it */
+        x.ticket = how == 0 ? 0 : mark(&w, A);
         finish(&w, HSP_DEVQ_STATE);
         x.ticket = how == 0 ? mark(&w, A) : x.ticket;
         (void)pthread_barrier_wait(&x.meet);
@@ -224,7 +227,7 @@ static void refused_calls_are_over(void **state)
     struct world w = plain();
     struct hsp_err why;
     assert_ok(fill(&w, B, w.y, 1, N), &w.err);
-    assert_status(copy(&w, A, w.y, w.x), HSP_EIO); /* x was noted as read */
+    assert_status(copy(&w, A, w.y, w.x), HSP_EIO); /* the mock device had noted that x is read */
     w.b->release(w.b, HSP_MEM_DEVICE, w.x);
     assert_true(hsp_mockdev_forgive(w.b, &why));
     assert_non_null(strstr(why.msg, "copy of queue compute writes what queue comm writes"));
@@ -252,7 +255,7 @@ static void memory_of_the_host(void **state)
     finish(&w, A);
     assert_true(w.host[3] == 7);
 
-    /* the source of a copy changes before the copy, which is surely late after other work */
+    /* changes the source of a copy before the copy, which is surely late after other work */
     struct hsp_mockdev_opts slow = {.seed = 1, .max_delay_us = 20000};
     struct world s = begin(&slow);
     for (int k = 0; k < 40; k++) {
@@ -347,7 +350,7 @@ static struct hsp_array square(float *at)
     return (struct hsp_array){.data = at, .dtype = HSP_F32, .rank = 3, .ext = {1, 2, 2}};
 }
 
-/* [[2, 2], [2, 2]] [[3, 3], [3, 3]]^T + 5 + the values at @add, to @out. */
+/* Computes [[2, 2], [2, 2]] [[3, 3], [3, 3]]^T + 5 + the values at @add, and writes it to @out. */
 static enum hsp_status sum(struct world *w, float *add, float *out, bool *ret_done)
 {
     struct hsp_attrs at = {0};
@@ -369,18 +372,20 @@ static void sums_of_products(void **state)
     assert_ok(fill(&w, A, w.x + 4, 3, 4), &w.err);
     assert_ok(fill(&w, A, w.x + 8, 5, 2), &w.err);
     assert_ok(fill(&w, A, w.y + 4, 7, 8), &w.err);
-    assert_ok(sum(&w, w.y + 4, w.y + 8, &done), &w.err); /* beside each other */
+    /* the addend and the result are different parts of an array */
+    assert_ok(sum(&w, w.y + 4, w.y + 8, &done), &w.err);
     assert_true(done);
-    assert_ok(sum(&w, w.y + 4, w.y + 4, &done), &w.err); /* in place */
+    assert_ok(sum(&w, w.y + 4, w.y + 4, &done), &w.err); /* the result replaces the addend */
     assert_true(done);
-    assert_ok(sum(&w, w.y + 4, w.x + 2, &done), &w.err); /* over an operand */
+    assert_ok(sum(&w, w.y + 4, w.x + 2, &done), &w.err); /* the result overlaps an operand */
     assert_false(done);
     assert_ok(sum(&w, w.y + 6, w.y + 4, &done), &w.err);
     assert_false(done);
     assert_ok(copy(&w, A, w.host, w.y), &w.err);
     finish(&w, A);
     for (int k = 0; k < 4; k++) {
-        assert_true(w.host[k] > 1e15f); /* the product's own output is nobody's */
+        /* nobody may read the product's own output: it is garbage */
+        assert_true(w.host[k] > 1e15f);
         assert_near(w.host[4 + k], 24, 0);
         assert_near(w.host[8 + k], 24, 0);
     }

@@ -9,7 +9,7 @@
 #include "tests/unit/worker/backend/reference_ops.h"
 
 #define MAX_OPERANDS (HSP_MAX_IN + HSP_MAX_OUT)
-#define GUARD        16 /* elements behind each output that must stay as they are */
+#define GUARD        16 /* elements after each output that must not change */
 
 /* Largest difference from the reference relative to the largest value of the operand (at least 1).
  * ids: operand with ids or labels, -1 none. wide: the first input (fp64) and outputs are scalars.
@@ -18,7 +18,7 @@ static const struct op_case {
     enum hsp_op op;
     int ids;
     double tol32, tol64;
-    bool same_bits; /* for any number of threads */
+    bool same_bits; /* the bits are the same for any number of threads */
     const char
         *shape; /* inputs:outputs, dims by letter; H = h * d, Q = 3 * H, q = 3 * h, P = 2 * H,
                         * S = s * e */
@@ -96,7 +96,8 @@ struct problem {
     struct hsp_call call, ref;
     struct hsp_attrs at;
     struct hsp_update_scalars update;
-    struct hsp_array a[MAX_OPERANDS], r[MAX_OPERANDS]; /* backend's and reference's operands */
+    /* a: the operands of the backend; r: those of the reference */
+    struct hsp_array a[MAX_OPERANDS], r[MAX_OPERANDS];
     uint8_t n_in, n_out;
 };
 
@@ -147,7 +148,8 @@ static void allocate(struct hsp_array *a)
 
 static double uniform(const char *name, int64_t i)
 {
-    return (double)(hsp_test_rand(name, (uint64_t)i) >> 11) * 0x1p-52 - 1.0; /* [-1, 1) */
+    /* a number in [-1, 1) */
+    return (double)(hsp_test_rand(name, (uint64_t)i) >> 11) * 0x1p-52 - 1.0;
 }
 
 static void fill(struct problem *p, const struct op_case *oc, const struct op_dims *m, int i)
@@ -157,20 +159,21 @@ static void fill(struct problem *p, const struct op_case *oc, const struct op_di
     (void)snprintf(name, sizeof(name), "%s/%d", hsp_op_name(oc->op), i);
     for (int64_t j = 0; j < count(a); j++) {
         double x = 3 * uniform(name, j);
-        if (a->dtype == HSP_I32) { /* also out of range: ids on both sides, labels -1 only */
+        if (a->dtype == HSP_I32) { /* some are out of range: ids on both sides, labels -1 only */
             int64_t lo = oc->op == HSP_OP_EMBED || oc->op == HSP_OP_EMBED_DW ? m->origin - 2 : -1;
             int64_t hi = lo == -1 ? m->v - 1 : m->origin + m->v + 1;
             if (oc->op == HSP_OP_PACKED_ATTENTION || oc->op == HSP_OP_PACKED_ATTENTION_BWD) {
-                lo = -1; /* in any order; some behind the query itself, which then sees no key */
+                /* in any order; some starts come after the query itself, which then sees no key */
+                lo = -1;
                 hi = m->origin + j % m->s + (j % 11 == 0 ? 2 : 0);
             }
             x = (double)hsp_test_range(name, (uint64_t)j, lo, hi);
         } else if ((oc->op == HSP_OP_ADAMW && i == 2) ||
                    (oc->op == HSP_OP_LAYERNORM_DX && i == 4) ||
                    (oc->op == HSP_OP_RMSNORM_DX && i == 3)) {
-            x = fabs(x) + 0.1; /* v, rstd */
+            x = fabs(x) + 0.1; /* v and rstd are positive */
         } else if (oc->op ==
-                   HSP_OP_ATTENTION_MERGE) { /* some rows see keys of one block, of none */
+                   HSP_OP_ATTENTION_MERGE) { /* some rows see keys of one block only, or of none */
             int64_t row = i % 2 == 0 ? j / m->d : j;
             x = row % 5 == i / 2 * 2 || row % 7 == 6 ? (i % 2 == 0 ? 0 : (double)-INFINITY) : x;
         }
@@ -178,7 +181,7 @@ static void fill(struct problem *p, const struct op_case *oc, const struct op_di
     }
 }
 
-/* Backward ops get the lse their forward op would have made. */
+/* Fills the lse of backward ops with that which their forward op would compute. */
 static void fill_lse(struct problem *p, enum hsp_op op)
 {
     struct hsp_call c = p->ref;
@@ -226,11 +229,12 @@ static void set_attrs(struct problem *p, const struct op_case *oc, const struct 
     } else if (oc->op == HSP_OP_ROPE || oc->op == HSP_OP_ROPE_DX) {
         p->at = (struct hsp_attrs){{2 * m->d}, {500, 0, 0, 0}};
     } else if (oc->op == HSP_OP_XENT_PART || oc->op == HSP_OP_XENT_PART_DX) {
-        p->at.i[0] = m->v + m->origin + 2; /* classes in all: some labels are on neither side */
+        /* the number of all classes; some labels are in no part */
+        p->at.i[0] = m->v + m->origin + 2;
     } else if (oc->op == HSP_OP_DROPOUT) {
         p->at = (struct hsp_attrs){{0, INT64_C(0x123456789abcdef)}, {0.3, 0, 0, 0}};
     } else if (oc->op == HSP_OP_EMBED_DW) {
-        p->at.i[0] = m->v + m->origin + 3; /* the whole table is longer than the slice */
+        p->at.i[0] = m->v + m->origin + 3; /* the table has more rows than the slice */
     } else if (oc->op == HSP_OP_FLATTEN || oc->op == HSP_OP_UNFLATTEN) {
         p->at.i[0] = m->e;
     } else if (oc->op == HSP_OP_ADAMW) {
@@ -318,12 +322,14 @@ static void check_operand(const struct op_case *oc, const struct problem *p, int
                 fabs(x - y) / scale, tol);
         }
     }
-    for (int64_t j = count(a); j < count(a) + GUARD; j++) { /* nothing written behind */
+    /* nothing was written after the output */
+    for (int64_t j = count(a); j < count(a) + GUARD; j++) {
         assert_true(a->dtype == HSP_I32 ? as_double(a, j) == -777 : isnan(as_double(a, j)));
     }
 }
 
-/* Of bf16 operands half a step of bf16 more: results are rounded once. */
+/* Returns the tolerance of an operand. For bf16 operands it is half a step of bf16 more, since
+ * results are rounded once. */
 static double tolerance(const struct op_suite *s, const struct op_case *oc, enum hsp_dtype t,
                         enum hsp_dtype operand)
 {
@@ -348,8 +354,8 @@ static void *device_copy(struct hsp_backend *b, const void *host, size_t bytes)
     return p;
 }
 
-/* Runs the call with operands in memory of the backend, and copies the results, and the bytes
- * behind them, to the problem's. @in_place: output k is written over input k. */
+/* Runs the call with operands in memory of the backend, and copies the results, and the bytes after
+ * them, to those of the problem. @in_place: output k is written over input k. */
 static void run_on(struct hsp_backend *b, struct problem *p, bool in_place)
 {
     struct hsp_err err = {0};
@@ -387,8 +393,8 @@ static void new_outputs(struct problem *p)
     }
 }
 
-/* The results agree with the reference. @first: those of the first run, whose bits they have where
- * @same_bits. */
+/* Checks that the results agree with the reference. @first: the results of the first run, whose
+ * bits these must have if @same_bits. */
 static void check_results(const struct op_suite *s, const struct op_case *oc,
                           const struct problem *p, enum hsp_dtype t, void *const *first,
                           bool same_bits)
@@ -403,7 +409,8 @@ static void check_results(const struct op_suite *s, const struct op_case *oc,
     }
 }
 
-/* An update writes over the state that it reads: nothing else changes. */
+/* Checks that an update that writes over the state it reads gives the same results, and changes
+ * nothing else. */
 static void check_in_place(const struct op_suite *s, const struct op_case *oc, struct problem *p,
                            enum hsp_dtype t)
 {
@@ -462,11 +469,13 @@ static void random_dims(struct op_dims *m, uint64_t i, int64_t lo)
     }
     m->d = m->d > 0 ? m->d : 1;
     m->e =
-        m->e > 0 ? m->e : 1; /* a norm over nothing, a class out of nothing: not in the catalogue */
+        /* the catalogue has no norm over 0 elements and no class out of 0 classes */
+        m->e > 0 ? m->e : 1;
     m->v = m->v > 0 ? m->v : 1;
     m->origin = hsp_test_range("origin", i, 0, 9);
     m->origin2 =
-        hsp_test_range("origin2", i, 0, 14); /* of keys: before, among and behind queries */
+        /* the origin of keys: before, among and after the queries */
+        hsp_test_range("origin2", i, 0, 14);
     m->causal = hsp_test_rand("causal", i) % 2 == 0;
 }
 
@@ -497,7 +506,7 @@ void op_suite_random(const struct op_suite *s)
     every_op_is_in_the_table();
     for (uint64_t i = 0; i < 24; i++) {
         struct op_dims m;
-        random_dims(&m, i, i < 16 ? 1 : 0); /* the last ones have empty dims */
+        random_dims(&m, i, i < 16 ? 1 : 0); /* the last problems have empty dims */
         op_suite_dims(s, &m);
     }
     /* large enough for several threads, tiles and blocks of sums */
@@ -526,7 +535,7 @@ void op_suite_empty(const struct op_suite *s)
             *v[z] = 0;
             if ((z == 6 && (ops[o].op == HSP_OP_XENT || ops[o].op == HSP_OP_XENT_DX)) ||
                 (z == 7 && ops[o].op != HSP_OP_EMBED && ops[o].op != HSP_OP_EMBED_DW)) {
-                continue; /* whole axes are never empty */
+                continue; /* an axis that cannot be cut is never empty */
             }
             check_problem(s, &ops[o], &m, HSP_F64);
             check_problem(s, &ops[o], &m, HSP_BF16);

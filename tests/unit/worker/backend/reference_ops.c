@@ -258,7 +258,8 @@ static void ref_swiglu(const struct hsp_call *c)
     }
 }
 
-/* Weight of key j for query i, from scores alone (forward) or from a given lse. */
+/* Returns the score of a query and a key, whose heads of @d elements begin at @iq of input @q and
+ * at @ik of input @k: their product times the scale. */
 static double score(const struct hsp_call *c, int q, int k, int64_t iq, int64_t ik, int64_t d)
 {
     double s = 0;
@@ -268,8 +269,8 @@ static double score(const struct hsp_call *c, int q, int k, int64_t iq, int64_t 
     return s * c->at->f[0];
 }
 
-/* The first key that the query at @row of starts (input @in; none unless packed) sees, counted from
- * the first one of the block. */
+/* Returns the first key that the query at @row of starts sees, counted from the first key of the
+ * block. Input @in has the starts; 0 if the op is not packed. */
 static int64_t ref_first(const struct hsp_call *c, int in, int64_t row)
 {
     bool packed = c->op == HSP_OP_PACKED_ATTENTION || c->op == HSP_OP_PACKED_ATTENTION_BWD;
@@ -349,7 +350,8 @@ static void ref_attention_merge(const struct hsp_call *c)
     for (int64_t i = 0; i < count(&c->in[0]); i++) {
         double l1 = IN(1)[i / d], l2 = IN(3)[i / d];
         bool first = l2 == (double)-INFINITY, second = l1 == (double)-INFINITY;
-        double share = first ? 1 : second ? 0 : 1 / (1 + exp(l2 - l1)); /* of the first */
+        /* the share of the first block */
+        double share = first ? 1 : second ? 0 : 1 / (1 + exp(l2 - l1));
         OUT(0)[i] = first && second ? 0 : share * IN(0)[i] + (1 - share) * IN(2)[i];
         OUT(1)[i / d] = first ? l1 : second ? l2 : fmax(l1, l2) + log1p(exp(-fabs(l1 - l2)));
     }
@@ -490,7 +492,8 @@ void ref_run(const struct hsp_call *c)
     case HSP_OP_BROADCAST:
     case HSP_OP_FLATTEN:
     case HSP_OP_UNFLATTEN:
-    case HSP_OP_NARROW: /* the result is compared within half a step of bf16 */
+    /* converting is exact here: the result is compared within half a step of bf16 */
+    case HSP_OP_NARROW:
     case HSP_OP_WIDEN:
         for (int64_t i = 0; i < count(&c->out[0]); i++) {
             OUT(0)

@@ -10,8 +10,8 @@
 enum { MOST = 3000, LOOPS = 200 };
 
 struct work {
-    atomic_int done[MOST];              /* times, by item */
-    atomic_int items[HSP_WORKPOOL_MAX]; /* by worker */
+    atomic_int done[MOST];              /* how often each item was done */
+    atomic_int items[HSP_WORKPOOL_MAX]; /* the items that each worker did */
 };
 
 static void note(const void *ctx, unsigned worker, int64_t lo, int64_t hi)
@@ -61,7 +61,8 @@ static void every_item_is_worked_on_once(void **state)
 
 enum { THREADS = 4, YIELDS = 300000 };
 
-/* Behind the first block, which shows that the pool's caller is idle, all workers meet in one. */
+/* The state of a test: the first block shows that the pool's caller is idle, and then all workers
+ * meet in later blocks. */
 struct meeting {
     struct work w; /* first: note() takes it */
     atomic_int here[THREADS], yields;
@@ -115,7 +116,8 @@ static void *call_loops(void *arg)
     return NULL;
 }
 
-/* Each block sees a loop of the pool's caller, a small one that needs no other thread. */
+/* The state of a test: the pool's caller runs a loop during each block, a small one that needs no
+ * other thread. */
 struct busy {
     struct work w; /* first: note() takes it */
     struct hsp_workpool *pool;

@@ -34,12 +34,12 @@ static void test_ops_and_queues(void **state)
             .data = h, .dtype = HSP_F32, .box = {.rank = 2, .lo = {2, 2}, .hi = {10, 10}}};
         struct hsp_box cell = {.rank = 2, .lo = {2, 3}, .hi = {5, 8}};
         assert_ok(b->cells(b, HSP_DEVQ_COMM, &to, &from, &cell, HSP_CELLS_ADD, &err), &err);
-        cell.hi[0] = 9; /* beyond the first */
+        cell.hi[0] = 9; /* the cell lies outside of the first tensor */
         assert_status(b->cells(b, HSP_DEVQ_COMM, &to, &from, &cell, HSP_CELLS_ADD, &err),
                       HSP_EINVAL);
         standin_finish(b, HSP_DEVQ_COMM);
         assert_true(standin_peek(z + 2 * 8 + 3) == 8.0f && standin_peek(z) == 4.0f);
-        /* nothing to do is fine, wherever it points */
+        /* a call for 0 elements is fine, wherever it points */
         assert_ok(b->fill(b, HSP_DEVQ_COMM, HSP_F32, NULL, 1.0, 0, &err), &err);
         assert_ok(b->copy(b, HSP_DEVQ_COMM, NULL, NULL, 0, &err), &err);
         assert_ok(standin_add(b, HSP_DEVQ_COMM, NULL, NULL, NULL, 0, &err), &err);
@@ -48,11 +48,11 @@ static void test_ops_and_queues(void **state)
         b->release(b, HSP_MEM_HOST, NULL);
         b->release(b, HSP_MEM_DEVICE, x);
         assert_non_null(b->native(b, HSP_DEVQ_STATE));
-        standin_close(b); /* also memory that nobody released */
+        standin_close(b); /* closes also with memory that nobody released */
     }
 }
 
-/* The tests above would see a wait that is missing. */
+/* Checks that the tests above would see a wait that is missing. */
 static void test_a_missing_wait_is_seen(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void test_a_missing_wait_is_seen(void **state)
     assert_int_equal(hsp_fake_reports(), 1);
 }
 
-/* One thread and two devices: after any work of one, the other's work goes to the other. */
+/* One thread uses two devices: after any work of one, work of the other goes to the other. */
 static void test_two_devices(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void test_two_devices(void **state)
     standin_close(a);
 }
 
-/* The copies of one device from another, and where they cannot be. */
+/* Tests copies of one device from another, and devices for which they are refused. */
 static void test_reach(void **state)
 {
     (void)state;
@@ -107,10 +107,10 @@ static void test_reach(void **state)
         assert_ok(hsp_backend_cuda_open(1, NULL, &b, &err), &err);
         y = standin_alloc(b, N);
         hsp_fake_fail("cudaDeviceEnablePeerAccess", 1, cudaErrorPeerAccessUnsupported);
-        assert_ok(hsp_cuda_plugin.reach(0, 1, &direct, &err), &err); /* maybe refused */
+        assert_ok(hsp_cuda_plugin.reach(0, 1, &direct, &err), &err); /* the devices may refuse it */
         assert_false(direct);
         hsp_fake_fail(NULL, 0, cudaSuccess);
-        for (int k = 0; k < 2; k++) { /* once more is fine */
+        for (int k = 0; k < 2; k++) { /* a second call is fine */
             assert_ok(hsp_cuda_plugin.reach(0, 1, &direct, &err), &err);
             assert_true(direct == (apart == 0));
         }
@@ -124,7 +124,8 @@ static void test_reach(void **state)
         assert_true(standin_peek(x) == 2.0f && s >= 0);
         assert_status(hsp_cuda_plugin.reach(0, 2, &direct, &err), HSP_EIO);
         assert_err(&err, HSP_EIO, "GPU 0 and memory of GPU 2: invalid device ordinal");
-        standin_fill(a, HSP_DEVQ_COMPUTE, x, 5.0, N); /* no error is left behind */
+        /* no error is left over for the next launch */
+        standin_fill(a, HSP_DEVQ_COMPUTE, x, 5.0, N);
         standin_finish(a, HSP_DEVQ_COMPUTE);
         b->close(b);
         standin_close(a);
@@ -146,7 +147,8 @@ static void test_tickets(void **state)
         last = t;
     }
     assert_int_equal(hsp_fake_usage().events, HSP_MAX_MARKS);
-    assert_true(b->reached(b, HSP_DEVQ_COMM, last - HSP_MAX_MARKS)); /* waited for */
+    /* the mark after HSP_MAX_MARKS others has waited for it */
+    assert_true(b->reached(b, HSP_DEVQ_COMM, last - HSP_MAX_MARKS));
     assert_true(b->reached(b, HSP_DEVQ_COMM, 0));
     assert_false(b->reached(b, HSP_DEVQ_COMM, last));
     assert_false(b->reached(b, HSP_DEVQ_COMM, last + 1));
@@ -158,7 +160,7 @@ static void test_tickets(void **state)
     assert_status(b->await(b, HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, last + 1, &err), HSP_EINVAL);
     double s = -1.0;
     assert_status(b->seconds(b, HSP_DEVQ_COMM, last - 1, last, &s, &err), HSP_ESTATE);
-    standin_fill(b, HSP_DEVQ_COMM, x, 0.0, 1); /* no launch has failed */
+    standin_fill(b, HSP_DEVQ_COMM, x, 0.0, 1); /* no error is left over for the next launch */
     standin_finish(b, HSP_DEVQ_COMM);
     assert_true(b->reached(b, HSP_DEVQ_COMM, last));
     assert_ok(b->seconds(b, HSP_DEVQ_COMM, last - 1, last, &s, &err), &err);
@@ -168,7 +170,7 @@ static void test_tickets(void **state)
     standin_close(b);
 }
 
-/* A mistake in the call leaves the device in order. */
+/* A wrong call leaves the device usable. */
 static void test_wrong_calls(void **state)
 {
     (void)state;
@@ -192,7 +194,7 @@ static void test_wrong_calls(void **state)
     standin_close(b);
 }
 
-/* Every function fails with the words of the first failure. */
+/* Checks that every function fails with the message of the first failure. */
 static void assert_lost(struct hsp_backend *b, const char *text)
 {
     struct hsp_err err;
@@ -260,7 +262,7 @@ static void test_a_launch_that_is_refused(void **state)
     memcpy(text, err.msg, sizeof(text));
     assert_lost(b, text);
     standin_close(b);
-    /* a later failure is told under its name where every op is waited for */
+    /* with `sync` every op is waited for, so the failure names its op */
     b = standin_open(NULL, &(struct hsp_device_opts){.sync = true});
     x = standin_alloc(b, N);
     standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
@@ -286,7 +288,7 @@ static void test_devices_that_are_not_taken(void **state)
                "GPU 0 (Fake GPU 0) has compute capability 11.0; this build has kernels for 80 90a, "
                "and for what is newer than 90");
     standin_assert_clean();
-    /* a newer one, for which the library finds code */
+    /* a newer GPU, for which the library finds code */
     b = standin_open(&(struct hsp_fake_opts){.sm = 130}, NULL);
     standin_close(b);
     assert_status(hsp_backend_cuda_open(3, NULL, &b, &err), HSP_EIO);
@@ -300,10 +302,10 @@ static void test_devices_that_are_not_taken(void **state)
 
 struct pair {
     struct hsp_backend *b;
-    float *x, *y, *h; /* h: pinned */
+    float *x, *y, *h; /* h is pinned memory */
     pthread_mutex_t lock;
     pthread_cond_t cond;
-    uint64_t made[TURNS], taken[TURNS]; /* tickets of compute and of comm; 0: not yet */
+    uint64_t made[TURNS], taken[TURNS]; /* tickets of compute and of comm; 0: not given yet */
 };
 
 static void tell(struct pair *p, uint64_t *at, uint64_t ticket)
@@ -325,7 +327,7 @@ static uint64_t ask(struct pair *p, const uint64_t *at)
     return ticket;
 }
 
-/* Copies the other thread's output to the host, and looks at it. */
+/* Copies the other thread's output to the host, and checks it. */
 static void *taker(void *ctx)
 {
     struct pair *p = ctx;
@@ -365,7 +367,7 @@ static void test_two_threads(void **state)
     assert_int_equal(pthread_create(&other, NULL, taker, &p), 0);
     for (int i = 0; i < TURNS; i++) {
         bool replayed;
-        if (i > 0) { /* the output has been copied before it is made anew */
+        if (i > 0) { /* waits until the output has been copied before it is computed again */
             assert_ok(b->await(b, HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, ask(&p, &p.taken[i - 1]), &err),
                       &err);
         }
@@ -382,7 +384,7 @@ static void test_two_threads(void **state)
     standin_close(b);
 }
 
-/* A little of everything; the first error ends it. */
+/* Makes one call or more of every kind; stops at the first error. */
 static enum hsp_status story(struct hsp_backend *b, struct hsp_err *err)
 {
     void *x = NULL, *y = NULL, *h = NULL;
@@ -416,7 +418,7 @@ static enum hsp_status story(struct hsp_backend *b, struct hsp_err *err)
     st = st == HSP_OK ? b->mark(b, HSP_DEVQ_STATE, &t, err) : st;
     st = st == HSP_OK ? b->finish(b, HSP_DEVQ_STATE, t, err) : st;
     if (st == HSP_OK) {
-        assert_true(((float *)h)[0] == 16.0f); /* doubled four times */
+        assert_true(((float *)h)[0] == 16.0f); /* 1 was doubled four times */
     }
     b->release(b, HSP_MEM_HOST, h);
     b->release(b, HSP_MEM_DEVICE, y);
@@ -424,7 +426,8 @@ static enum hsp_status story(struct hsp_backend *b, struct hsp_err *err)
     return st;
 }
 
-/* Every call of the library fails in its turn, in three ways: nothing is lost but the device. */
+/* Makes every call of the library fail in its turn, in three ways: no memory is lost, and at most
+ * the device fails. */
 static void test_every_call_fails(void **state)
 {
     (void)state;
@@ -435,7 +438,7 @@ static void test_every_call_fails(void **state)
         for (bool through = false; !through; n++) {
             struct hsp_backend *b = NULL;
             struct hsp_err err = {.code = HSP_OK};
-            /* an op goes on after a launch that failed */
+            /* an op may go on after a launch that failed */
             hsp_fake_reset(&(struct hsp_fake_opts){.seed = n, .lenient = true});
             hsp_fake_fail(NULL, n, how[k]);
             enum hsp_status st = hsp_backend_cuda_open(0, NULL, &b, &err);
@@ -453,7 +456,7 @@ static void test_every_call_fails(void **state)
             standin_assert_clean();
         }
         assert_true(n > 40 &&
-                    failed > (k == 2 ? 30 : 20)); /* graphs may fail when the device goes on */
+                    failed > (k == 2 ? 30 : 20)); /* the device goes on after failures of graphs */
     }
 }
 

@@ -1,4 +1,4 @@
-/* Tests memory of the CUDA backend: limits, releases during work, pinned memory. */
+/* Tests memory of the CUDA backend: limits, releases while the device works, pinned memory. */
 #include "tests/unit/worker/cuda/stand_in.h"
 
 #define N 64
@@ -22,7 +22,7 @@ static void test_memory(void **state)
     assert_err(&err, HSP_ENOMEM, "GPU 0: memory: 1099511627776 bytes of pinned memory");
     b->release(b, HSP_MEM_DEVICE, p);
     assert_int_equal(hsp_fake_usage().device_bytes, 0);
-    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 400000, &q, &err), &err); /* allocations go on */
+    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 400000, &q, &err), &err); /* the device still allocates */
     standin_close(b);
 }
 
@@ -41,7 +41,8 @@ static void test_a_limit(void **state)
                "which 3145728 are taken");
     float *x = standin_alloc(b, n);
     assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, n, &err), HSP_ENOMEM);
-    assert_non_null(strstr(err.msg, "scratch: 1048576 bytes")); /* scratch counts */
+    /* scratch counts against the limit */
+    assert_non_null(strstr(err.msg, "scratch: 1048576 bytes"));
     b->release(b, HSP_MEM_DEVICE, p);
     standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, n);
     assert_ok(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, n, &err), &err);
@@ -57,8 +58,8 @@ static void *take(struct hsp_backend *b, size_t bytes)
     return p;
 }
 
-/* Blocks that were released during work count for no owner, and are freed before an allocation
- * fails at the limit. */
+/* Blocks that were released while the device worked belong to no owner, and are freed before an
+ * allocation fails at the limit. */
 static void test_a_limit_in_the_midst_of_work(void **state)
 {
     const size_t mib = (size_t)1 << 20;
@@ -68,18 +69,18 @@ static void test_a_limit_in_the_midst_of_work(void **state)
     void *p = take(b, 3 * mib - 256), *q;
     float *y = take(b, 256);
     standin_fill(b, HSP_DEVQ_COMM, y, 1.0, 64);
-    b->release(b, HSP_MEM_DEVICE, p); /* retired */
+    b->release(b, HSP_MEM_DEVICE, p); /* the block is retired */
     assert_int_equal(hsp_fake_usage().device_bytes, 3 * mib);
     q = take(b, 2 * mib);
     assert_int_equal(hsp_fake_calls("cudaFree"), 1);
     assert_int_equal(hsp_fake_usage().device_bytes, 2 * mib + 256);
     standin_fill(b, HSP_DEVQ_COMM, y, 2.0, 64);
     b->release(b, HSP_MEM_DEVICE, q);
-    assert_ptr_equal(take(b, 2 * mib), q); /* retired no more */
+    assert_ptr_equal(take(b, 2 * mib), q); /* the block is given out again */
     p = take(b, mib / 2);
     standin_fill(b, HSP_DEVQ_COMM, y, 3.0, 64);
     b->release(b, HSP_MEM_DEVICE, p);
-    p = take(b, mib); /* there is room beside retired memory */
+    p = take(b, mib); /* the limit leaves room beside retired memory */
     assert_int_equal(hsp_fake_calls("cudaFree"), 1);
     assert_int_equal(hsp_fake_usage().device_bytes, 7 * mib / 2 + 256);
     standin_fill(b, HSP_DEVQ_COMM, y, 4.0, 64);
@@ -91,7 +92,7 @@ static void test_a_limit_in_the_midst_of_work(void **state)
     standin_close(b);
 }
 
-/* cudaFree waits for the device, so a release during work must not call cudaFree. */
+/* cudaFree waits for the device, so a release while the device works must not call cudaFree. */
 static void test_release_does_not_wait(void **state)
 {
     (void)state;
@@ -102,11 +103,11 @@ static void test_release_does_not_wait(void **state)
     b->release(b, HSP_MEM_DEVICE, x);
     assert_int_equal(hsp_fake_calls("cudaFree"), 0);
     assert_int_equal(hsp_fake_usage().pending, 1);
-    z = standin_alloc(b, 100000); /* the same bytes again */
+    z = standin_alloc(b, 100000); /* a request for as many bytes gets the same block */
     assert_ptr_equal(z, x);
     assert_int_equal(hsp_fake_calls("cudaMalloc"), 2);
     b->release(b, HSP_MEM_DEVICE, z);
-    z = standin_alloc(b, 200000); /* memory runs short: now it is freed */
+    z = standin_alloc(b, 200000); /* memory runs short: now the retired block is freed */
     assert_int_equal(hsp_fake_calls("cudaFree"), 1);
     standin_finish(b, HSP_DEVQ_COMM);
     b->release(b, HSP_MEM_DEVICE, z);
@@ -158,12 +159,12 @@ static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
     receive(b);
     b->release(b, HSP_MEM_DEVICE, p);
     b->release(b, HSP_MEM_HOST, h);
-    void *q = take(b, mib); /* there is room beside kept memory */
+    void *q = take(b, mib); /* the limit leaves room beside retired memory */
     assert_status(b->alloc(b, HSP_MEM_DEVICE, 2 * mib - 256, &none, &err), HSP_ENOMEM);
     assert_err(&err, HSP_ENOMEM,
                "GPU 0: memory: 2096896 bytes of device memory, beyond the limit of 4194304 of "
                "which 1048576 are taken and 2097152 are kept until the steps end");
-    assert_ptr_equal(take(b, 2 * mib), p); /* of the same size: given out again */
+    assert_ptr_equal(take(b, 2 * mib), p); /* a request of the same size gets the retired block */
     b->release(b, HSP_MEM_DEVICE, p);
     assert_false(b->unpin(b, pinned));
     assert_false(b->trim(b)); /* the device is busy */
@@ -174,7 +175,7 @@ static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
     assert_true(b->trim(b));
     assert_int_equal(hsp_fake_usage().device_bytes, mib);
     assert_int_equal(hsp_fake_usage().pinned_bytes, sizeof stays);
-    assert_true(b->unpin(b, pinned)); /* gone already */
+    assert_true(b->unpin(b, pinned)); /* trim has unpinned it already */
     assert_int_equal(frees(), 3);
     b->release(b, HSP_MEM_DEVICE, q); /* without a transport there is nothing to wait for */
     assert_true(b->unpin(b, stays));
@@ -183,7 +184,7 @@ static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
     standin_close(b);
 }
 
-/* A transport that has greeted no peer yet changes nothing. */
+/* A transport that has not greeted a peer yet changes nothing. */
 static void test_a_transport_without_peers(void **state)
 {
     (void)state;
@@ -220,7 +221,7 @@ static void test_what_is_released_is_used_by_nobody(void **state)
     }
 }
 
-/* Pinned memory of sizes that no later allocation asks for is given back, too. */
+/* Retired pinned memory is freed, too, if no later allocation asks for its size. */
 static void test_retired_pinned_memory(void **state)
 {
     (void)state;

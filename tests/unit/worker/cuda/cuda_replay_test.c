@@ -1,5 +1,5 @@
-/* Tests replay: the calls that are captured, started again, or never. And: any order of calls,
- * waits and replays on all queues gives the results of one row. */
+/* Tests replay: which calls are captured, started again, or never captured. Any order of calls,
+ * waits and replays on all queues must give the results of the calls made one after the other. */
 #include <stdio.h>
 
 #include "proto/base/size.h"
@@ -7,7 +7,7 @@
 
 #define N 16
 
-/* Two arrays: *ret_ones, and the zeros that this returns. */
+/* Makes two arrays: *ret_ones of ones, and one of zeros, which is returned. */
 static float *ones_and_zeros(struct hsp_backend *b, float **ret_ones)
 {
     float *zeros = standin_alloc(b, N);
@@ -17,7 +17,7 @@ static float *ones_and_zeros(struct hsp_backend *b, float **ret_ones)
     return zeros;
 }
 
-/* y += x, twice, under a key. Whether it was replayed. */
+/* Adds x to y twice, under a key. Returns whether the calls were replayed. */
 static bool piece(struct hsp_backend *b, uint64_t key, float *y, const float *x)
 {
     struct hsp_err err;
@@ -32,7 +32,7 @@ static bool piece(struct hsp_backend *b, uint64_t key, float *y, const float *x)
     return replayed;
 }
 
-/* The same, and once more where that is asked for. */
+/* Runs a piece as piece() does, and once more if end asks for it. */
 static bool stubborn_piece(struct hsp_backend *b, uint64_t key, float *y, const float *x)
 {
     struct hsp_err err;
@@ -63,12 +63,13 @@ static void test_once_to_run_twice_to_keep(void **state)
     standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(y + N - 1) == 12.0f);
     assert_int_equal(hsp_fake_calls("cudaGraphInstantiate"), 1);
-    assert_int_equal(hsp_fake_usage().graphs, 0); /* only startable graphs are kept */
+    assert_int_equal(hsp_fake_usage().graphs,
+                     0); /* executables are kept, captured graphs are not */
     standin_close(b);
 }
 
-/* In a rehearsal the calls are captured at once and nothing runs. A capture in the place of a
- * graph that can be started is left to the steps. */
+/* In a rehearsal the calls are captured at once and nothing runs. A capture that would displace a
+ * graph that can be started is not made. */
 static void test_rehearsed(void **state)
 {
     (void)state;
@@ -77,7 +78,7 @@ static void test_rehearsed(void **state)
     float *x, *y = ones_and_zeros(b, &x);
     assert_ok(b->rehearse(b, HSP_DEVQ_COMPUTE, true, &err), &err);
     assert_false(piece(b, 1, y, x));
-    assert_true(piece(b, 1, y, x)); /* the graph is there */
+    assert_true(piece(b, 1, y, x)); /* the graph was built in the rehearsal */
     for (uint64_t k = 2; k < HSP_CUDA_MAX_GRAPHS + 9; k++) {
         assert_int_equal(piece(b, k, y, x), k > HSP_CUDA_MAX_GRAPHS);
     }
@@ -95,8 +96,8 @@ static void test_rehearsed(void **state)
     standin_close(b);
 }
 
-/* A refusal of the library in a rehearsal leaves the key to the steps, as one that never came: it
- * may need calls that have run. */
+/* If the library refuses calls in a rehearsal, the key counts in the steps as one that never came:
+ * its calls may be captured once they have run. */
 static void test_rehearsed_in_vain(void **state)
 {
     (void)state;
@@ -128,7 +129,7 @@ static void test_the_oldest_goes(void **state)
         (void)piece(b, k, y, x);
     }
     assert_int_equal(hsp_fake_usage().execs, HSP_CUDA_MAX_GRAPHS);
-    assert_true(piece(b, 0, y, x)); /* used again: 1 is the oldest now */
+    assert_true(piece(b, 0, y, x)); /* key 0 is used again, so key 1 is the oldest now */
     (void)piece(b, 9999, y, x);
     (void)piece(b, 9999, y, x);
     assert_int_equal(hsp_fake_usage().execs, HSP_CUDA_MAX_GRAPHS);
@@ -138,7 +139,7 @@ static void test_the_oldest_goes(void **state)
     standin_close(b);
 }
 
-/* After a switch the same calls come with other memory. */
+/* After a switch the same calls come with pointers to other memory. */
 static void test_released_memory(void **state)
 {
     (void)state;
@@ -153,17 +154,17 @@ static void test_released_memory(void **state)
     standin_finish(b, HSP_DEVQ_COMPUTE);
     b->release(b, HSP_MEM_DEVICE, y);
     z = standin_alloc(b, N);
-    assert_ptr_equal(y, z); /* even at the same address: it is not the same memory */
+    assert_ptr_equal(y, z); /* the address is the same, but the memory is not */
     standin_fill(b, HSP_DEVQ_COMPUTE, z, 0.0, N);
     assert_false(piece(b, 1, z, x));
     assert_false(piece(b, 1, z, x));
     assert_true(piece(b, 1, z, x));
     assert_int_equal(hsp_fake_calls("cudaGraphInstantiate"),
-                     1); /* the old one, brought up to date */
+                     1); /* the old graph was updated in place */
     assert_int_equal(hsp_fake_calls("cudaGraphExecUpdate"), 1);
     standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(z) == 6.0f);
-    /* other calls under a new key: nothing to update */
+    /* other calls under a new key: no stale graph can be updated */
     b->release(b, HSP_MEM_DEVICE, z);
     z = standin_alloc(b, 2 * N);
     standin_fill(b, HSP_DEVQ_COMPUTE, z, 0.0, 2 * N);
@@ -180,7 +181,7 @@ static void test_released_memory(void **state)
     standin_close(b);
 }
 
-/* The update that the library refuses: a new graph is made instead. */
+/* If the library refuses the update of a graph, a new graph is built instead. */
 static void test_an_update_that_is_refused(void **state)
 {
     (void)state;
@@ -216,7 +217,7 @@ static void test_no_memory_for_a_graph(void **state)
     }
     (void)piece(b, 5, y, x);
     hsp_fake_fail("cudaGraphInstantiate", 1, cudaErrorMemoryAllocation);
-    (void)piece(b, 5, y, x); /* the others go to make room */
+    (void)piece(b, 5, y, x); /* the other graphs are destroyed to make room */
     assert_int_equal(hsp_fake_usage().execs, 1);
     assert_true(piece(b, 5, y, x));
     assert_false(piece(b, 0, y, x));
@@ -226,14 +227,14 @@ static void test_no_memory_for_a_graph(void **state)
     standin_close(b);
 }
 
-/* Calls that the library does not capture, build or start are run as they are, then and later. */
+/* Calls that the library does not capture, build or start run as they are, now and later. */
 static void test_what_cannot_be_replayed(void **state)
 {
     (void)state;
     static const struct {
         const char *name;
         cudaError_t how;
-        int at; /* in which turn */
+        int at; /* the number of the call that fails */
     } c[] = {
         {"cudaStreamBeginCapture", cudaErrorStreamCaptureUnsupported, 1},
         {"cudaMemcpyAsync", cudaErrorStreamCaptureInvalidated, 1},
@@ -250,21 +251,21 @@ static void test_what_cannot_be_replayed(void **state)
         for (int turn = 0; turn < 6; turn++) {
             if (turn == c[i].at) {
                 hsp_fake_fail(c[i].name, 1, c[i].how);
-                g->scratch_bytes[HSP_DEVQ_COMPUTE] = 0; /* as if it were too small */
+                g->scratch_bytes[HSP_DEVQ_COMPUTE] = 0; /* makes the scratch too small */
             }
             assert_int_equal(stubborn_piece(b, 1, y, x), turn > 1 && turn < c[i].at);
             assert_true(turn < c[i].at || hsp_fake_usage().execs == 0);
         }
         assert_false(stubborn_piece(b, 2, y, x));
         assert_false(stubborn_piece(b, 2, y, x));
-        assert_true(stubborn_piece(b, 2, y, x)); /* others are */
+        assert_true(stubborn_piece(b, 2, y, x)); /* other keys are replayed */
         standin_finish(b, HSP_DEVQ_COMPUTE);
         assert_true(standin_peek(y) == 9.0f && standin_peek(y + N - 1) == 9.0f);
         standin_close(b);
     }
 }
 
-/* Scratch that grows leaves the graphs before it theirs. */
+/* When scratch grows, earlier graphs keep the scratch that they name. */
 static void test_scratch_grows(void **state)
 {
     (void)state;
@@ -289,13 +290,13 @@ static void test_scratch_grows(void **state)
     }
     standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(y) == 4.0f && standin_peek(y + large - 1) == 3.0f);
-    float *other = standin_alloc(b, 1 << 18); /* as large as the first scratch was */
+    float *other = standin_alloc(b, 1 << 18); /* a block as large as the first scratch */
     standin_fill(b, HSP_DEVQ_COMPUTE, other, 9.0, 1 << 18);
     assert_ok(b->begin(b, HSP_DEVQ_COMPUTE, &k, &replayed, &err), &err);
     assert_true(replayed);
     standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(other) == 9.0f);
-    /* two queues never share */
+    /* the queues do not share scratch */
     standin_fill(b, HSP_DEVQ_COMPUTE, x, 5.0, N);
     standin_finish(b, HSP_DEVQ_COMPUTE);
     float *z = standin_alloc(b, N);
@@ -316,7 +317,7 @@ static void test_failures_between(void **state)
     standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
     standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
     assert_status(b->end(b, HSP_DEVQ_COMPUTE, &err), HSP_ESTATE);
-    for (int i = 0; i < 3; i++) { /* never kept */
+    for (int i = 0; i < 3; i++) { /* their graph is never kept */
         assert_ok(b->begin(b, HSP_DEVQ_COMPUTE, &k, &replayed, &err), &err);
         assert_false(replayed);
         assert_status(b->begin(b, HSP_DEVQ_COMPUTE, &k, &replayed, &err), HSP_ESTATE);
@@ -330,11 +331,12 @@ static void test_failures_between(void **state)
     }
     assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, y, y, x, N, &err), &err);
     standin_finish(b, HSP_DEVQ_COMPUTE);
-    assert_true(standin_peek(y) == 2.0f); /* the first time it ran, the others were forgotten */
+    /* the add of the first piece ran, the captures of the other two were forgotten */
+    assert_true(standin_peek(y) == 2.0f);
     standin_close(b);
 }
 
-/* The scalars of an update are read when it runs. */
+/* The scalars of an update are read when the update runs. */
 static void test_updates_read_their_scalars(void **state)
 {
     (void)state;
@@ -375,12 +377,12 @@ static void test_updates_read_their_scalars(void **state)
 /* ---- any order ---- */
 
 #define TENSORS 6
-#define QUEUES  4 /* the last is a lane */
+#define QUEUES  4 /* the last queue is a lane */
 
 struct world {
     struct hsp_backend *b;
     float *dev[TENSORS], model[TENSORS];
-    /* the last writer, and readers since: tickets by queue */
+    /* tickets of the last writer, and of the readers since, by queue */
     uint64_t written[TENSORS], read[TENSORS][QUEUES];
     int writer[TENSORS];
     uint64_t step;
@@ -402,7 +404,8 @@ static void after_writer(struct world *w, int q, int t)
     assert_ok(w->b->await(w->b, queue(q), queue(w->writer[t]), w->written[t], &err), &err);
 }
 
-/* out = x + y on queue @q, with the waits that it needs, as a piece under a key or as it is. */
+/* Computes out = x + y on queue @q after the waits that it needs, as a piece under a key or as
+ * single calls. */
 static void one_sum(struct world *w, int q, int out, int x, int y, bool keyed)
 {
     struct hsp_err err;
@@ -430,7 +433,7 @@ static void one_sum(struct world *w, int q, int out, int x, int y, bool keyed)
     w->model[out] = w->model[x] + w->model[y];
 }
 
-/* One tensor moves to other memory, when nobody uses it. */
+/* Moves one tensor to other memory, when no queue uses it. */
 static void move(struct world *w, int t)
 {
     struct hsp_err err;

@@ -1,4 +1,4 @@
-/* Tests memory of the caller that is unpinned slowly, as much memory is. */
+/* Tests memory of the caller whose unpinning takes long, as that of much memory does. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -7,8 +7,8 @@
 
 #include "tests/unit/worker/cuda/stand_in.h"
 
-static atomic_bool unpins_slowly; /* until this is false nothing is unregistered */
-static atomic_uint n_unpinning;   /* calls that wait for that, so far */
+static atomic_bool unpins_slowly; /* while it is true, calls that unregister memory wait */
+static atomic_uint n_unpinning;   /* the number of calls that wait, so far */
 
 cudaError_t __wrap_cudaHostUnregister(void *p);
 cudaError_t __real_cudaHostUnregister(void *p);
@@ -44,9 +44,9 @@ static void *ask_native(void *backend)
     return b->native(b, HSP_DEVQ_LANE);
 }
 
-/* Tens of GiB take seconds. Meanwhile memory is taken and released. Only a transport waits: the
- * work that it is about to give may wait for its peer, and cudaHostUnregister waits for that
- * work. */
+/* Unpinning tens of GiB takes seconds. Meanwhile other threads allocate and release memory. Only a
+ * transport waits: the work that it is about to give may wait for its peer, and cudaHostUnregister
+ * waits for that work. */
 static void a_slow_unpin_holds_up_transports_alone(bool trims)
 {
     struct hsp_backend *b = standin_open(NULL, NULL);

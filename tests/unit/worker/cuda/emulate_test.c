@@ -1,5 +1,5 @@
-/* Tests kernels on the host: the functions of the device, and the faults found. Each twice, with
- * threads and blocks in both orders. */
+/* Tests the emulation of kernels on the host: the functions of the device, and the faults that it
+ * finds. Each test runs twice, with threads and blocks in both orders. */
 #include <stdio.h>
 
 #include "proto/base/size.h"
@@ -9,7 +9,7 @@
 #include "tests/lib/testlib.h"
 #include "tests/unit/worker/cuda/wrong_kernels.h"
 
-/* A range that the shadow takes for memory of the device. */
+/* A range of memory that the emulation takes for memory of the device. */
 static _Alignas(4096) uint8_t device[16 * 4096];
 
 static void right(enum right_kernel k, void *a, void *b, void *c, void *d)
@@ -89,7 +89,7 @@ static void wrong(enum wrong_kernel k, const char *what)
         }
     }
     hsp_fake_run_backwards(false);
-    in_both_orders(NULL); /* and the next kernel is none the worse */
+    in_both_orders(NULL); /* the next kernel is not affected */
 }
 
 static void kernels_that_hang_are_found(void **state)
@@ -109,7 +109,8 @@ static void a_lane_that_ended_is_missed(void **state)
 {
     (void)state;
     hsp_fake_shadow_init(device, sizeof(device));
-    for (int i = 0; i < 2; i++) { /* ends before others come, or when they wait for it */
+    /* a thread ends before others reach the barrier, or while they wait at it */
+    for (int i = 0; i < 2; i++) {
         hsp_fake_run_backwards(i == 1);
         const char *found = run_wrong(WRONG_ENDED, NULL);
         assert_non_null(found);
@@ -145,13 +146,14 @@ static void note(void *ctx, void *p, size_t n, bool write)
     s->write[s->n++] = write;
 }
 
-/* A kernel's accesses are known to the byte, and forgotten with the next kernel. */
+/* The accesses of a kernel are known to the byte, and forgotten when the next kernel starts. */
 static void bytes_that_are_touched(void **state)
 {
     (void)state;
     struct seen s = {0};
     hsp_fake_shadow_init(device, sizeof(device));
-    right(RIGHT_REVERSE, device, device + 8192 - 300, NULL, NULL); /* over the end of a page */
+    /* the accesses cross the end of a page */
+    right(RIGHT_REVERSE, device, device + 8192 - 300, NULL, NULL);
     hsp_fake_shadow_touched(note, &s);
     assert_int_equal(s.n, 2);
     assert_true(s.at[0] == 0 && s.bytes[0] == 600 && !s.write[0]);
@@ -163,7 +165,7 @@ static void bytes_that_are_touched(void **state)
     assert_true(s.at[0] == 4 && s.bytes[0] == 160 && s.write[0]);
     s = (struct seen){0};
     right(RIGHT_ATOMICS, device, device + 4, device + 8, device + 12);
-    hsp_fake_shadow_touched(note, &s); /* read, then written */
+    hsp_fake_shadow_touched(note, &s); /* the same bytes are read, then written */
     assert_int_equal(s.n, 2);
     assert_true(s.bytes[0] == 16 && !s.write[0] && s.bytes[1] == 16 && s.write[1]);
 }

@@ -1,4 +1,4 @@
-/* Tests the CUDA device of the tests: the order of its work, and that it finds its faults. */
+/* Tests the CUDA device of the tests: the order of its work, and the faults that it finds. */
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
 
@@ -39,7 +39,7 @@ static void *pinned(size_t bytes)
     return p;
 }
 
-/* One addition, as a kernel would be handed over. */
+/* An addition, as a kernel would be given to a stream. */
 struct sum {
     int32_t *dst;
     const int32_t *a;
@@ -74,7 +74,7 @@ static int32_t peek(const int32_t *p)
     return v;
 }
 
-/* Everything is given back and nothing was reported. */
+/* Checks that everything was given back and no fault was reported. */
 static void assert_clean(void)
 {
     struct hsp_fake_usage u = hsp_fake_usage();
@@ -99,18 +99,19 @@ static void test_work_waits_for_the_host(void **state)
     int32_t *d = device(8), *h = pinned(4);
     h[0] = 5;
     ok(cudaMemcpyAsync(d, h, 4, cudaMemcpyDefault, s));
-    h[0] = 7; /* too early: the copy has not run */
+    h[0] = 7; /* changes the source too early: the copy has not run */
     ok(give_sum(s, d + 1, d, 3));
     assert_int_equal(hsp_fake_usage().pending, 2);
     assert_int_equal(cudaStreamQuery(s), cudaErrorNotReady);
     ok(cudaStreamSynchronize(s));
     ok(cudaStreamQuery(s));
     assert_int_equal(peek(d + 1), 10);
-    int32_t plain = 40; /* ordinary memory is read in the call */
+    int32_t plain = 40; /* a copy from ordinary memory reads it during the call */
     ok(cudaMemcpyAsync(d, &plain, 4, cudaMemcpyDefault, s));
     plain = 0;
     ok(give_sum(s, d + 1, d, 2));
-    ok(cudaMemcpyAsync(&plain, d + 1, 4, cudaMemcpyDefault, s)); /* and written in it */
+    /* and a copy to ordinary memory writes it during the call */
+    ok(cudaMemcpyAsync(&plain, d + 1, 4, cudaMemcpyDefault, s));
     assert_int_equal(plain, 42);
     assert_int_equal(hsp_fake_done("sum"), 2);
     ok(cudaFree(d));
@@ -129,7 +130,7 @@ static void test_streams_run_in_any_order(void **state)
         int32_t *h = pinned(4);
         h[0] = 0;
         ok(give_sum(a, h, h, 1));
-        ok(give_sum(b, h, h, 0)); /* a race, and reported as one */
+        ok(give_sum(b, h, h, 0)); /* the two writes are a race, and the race is reported */
         ok(cudaStreamSynchronize(b));
         seen |= h[0] == 1 ? 1 : 2;
         ok(cudaStreamSynchronize(a));
@@ -146,7 +147,8 @@ static void test_events_order(void **state)
         cudaStream_t a = stream(), b = stream();
         cudaEvent_t e = event();
         int32_t *d = device(4 * N);
-        ok(cudaStreamWaitEvent(b, e, 0)); /* never recorded: nothing to wait for */
+        /* the event was never recorded: there is nothing to wait for */
+        ok(cudaStreamWaitEvent(b, e, 0));
         ok(cudaMemsetAsync(d, 0, 4 * N, a));
         for (int i = 1; i < N; i++) {
             cudaStream_t s = i % 2 != 0 ? a : b;
@@ -176,7 +178,7 @@ static void test_races_are_found(void **state)
         ok(cudaMemset(d, 0, 16));
         bool race = kind < 3;
         switch (kind) {
-        case 0: /* both write */
+        case 0: /* both queues write */
             ok(give_sum(a, d, d + 1, 1));
             ok(give_sum(b, d, d + 2, 1));
             break;
@@ -190,16 +192,16 @@ static void test_races_are_found(void **state)
             ok(cudaStreamWaitEvent(b, e, 0));
             ok(give_sum(b, d + 2, d, 1));
             break;
-        case 3: /* both read */
+        case 3: /* both queues read */
             ok(give_sum(a, d + 1, d, 1));
             ok(give_sum(b, d + 2, d, 1));
             break;
-        case 4: /* the host waited */
+        case 4: /* the host has waited in between */
             ok(give_sum(a, d, d, 1));
             ok(cudaStreamSynchronize(a));
             ok(give_sum(b, d, d, 1));
             break;
-        case 5: /* neighbours of two bytes */
+        case 5: /* the queues write neighbours of two bytes each */
             ok(cudaMemsetAsync(d, 0, 2, a));
             ok(cudaMemsetAsync((uint8_t *)d + 2, 0, 2, b));
             break;
@@ -217,7 +219,7 @@ static void test_bounds(void **state)
     (void)state;
     cudaStream_t s = stream();
     int32_t *d = device(8);
-    ok(give_sum(s, d, d, 1)); /* nobody wrote it */
+    ok(give_sum(s, d, d, 1)); /* nobody wrote the memory that is read */
     assert_int_equal(cudaStreamSynchronize(s), cudaErrorIllegalAddress);
     assert_non_null(strstr(hsp_fake_report(0), "nobody wrote"));
     hsp_fake_reset(NULL);
@@ -227,12 +229,12 @@ static void test_bounds(void **state)
     ok(give_sum(s, d + 2, d, 1));
     assert_int_equal(cudaStreamSynchronize(s), cudaErrorIllegalAddress);
     assert_non_null(strstr(hsp_fake_report(0), "outside of all allocations"));
-    assert_int_equal(cudaMemsetAsync(d, 0, 4, s), cudaErrorIllegalAddress); /* stays */
+    assert_int_equal(cudaMemsetAsync(d, 0, 4, s), cudaErrorIllegalAddress); /* the error stays */
     hsp_fake_reset(NULL);
     s = stream();
     d = device(8);
     ok(cudaMemsetAsync(d, 0, 8, s));
-    ok(cudaFree(d)); /* under way */
+    ok(cudaFree(d)); /* work on the memory is under way */
     int32_t *other = device(8);
     assert_ptr_not_equal(d, other);
     assert_int_equal(cudaStreamSynchronize(s), cudaErrorIllegalAddress);
@@ -268,7 +270,7 @@ static void test_graphs(void **state)
     assert_int_equal(peek(d), 3);
     assert_int_equal(peek(d + 1), 13);
     cudaGraphExecUpdateResultInfo info;
-    for (int same = 0; same < 2; same++) { /* other numbers; other calls */
+    for (int same = 0; same < 2; same++) { /* a graph with other numbers; with other calls */
         ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
         ok(give_sum(s, d, d, 100));
         ok(same != 0 ? give_sum(s, d + 1, d, 20) : cudaMemsetAsync(d, 0, 4, s));
@@ -327,12 +329,12 @@ static void test_faults(void **state)
     int32_t *d = device(8);
     ok(cudaMemsetAsync(d, 0, 8, s));
     hsp_fake_fail_work("sum", 1, cudaErrorLaunchFailure);
-    ok(give_sum(s, d, d, 1)); /* found out later */
+    ok(give_sum(s, d, d, 1)); /* the fault is reported by a later call */
     assert_int_equal(cudaStreamSynchronize(s), cudaErrorLaunchFailure);
     assert_int_equal(cudaGetLastError(), cudaErrorLaunchFailure);
     assert_int_equal(cudaGetLastError(), cudaErrorLaunchFailure);
     assert_int_equal(cudaMalloc(&p, 8), cudaErrorLaunchFailure);
-    assert_int_equal(cudaFree(d), cudaErrorLaunchFailure); /* gone all the same */
+    assert_int_equal(cudaFree(d), cudaErrorLaunchFailure); /* the memory is freed all the same */
     assert_int_equal(cudaStreamDestroy(s), cudaErrorLaunchFailure);
     assert_clean();
     hsp_fake_reset(NULL);
@@ -344,7 +346,7 @@ static void test_faults(void **state)
     w.smem = 64 * 1024;
     assert_int_equal(hsp_fake_submit(s, &w), cudaErrorInvalidValue);
     assert_int_equal(cudaMemsetAsync(NULL, 0, 0, NULL), cudaErrorInvalidResourceHandle);
-    assert_int_equal(hsp_fake_reports(), 1); /* the default stream */
+    assert_int_equal(hsp_fake_reports(), 1); /* work on the default stream is a fault */
     hsp_fake_reset(NULL);
 }
 
@@ -361,7 +363,7 @@ static void test_memory_is_accounted(void **state)
     assert_int_equal(total, 1 << 20);
     ok(cudaFree(a));
     ok(cudaMalloc(&b, 700000));
-    assert_ptr_equal(a, b); /* as a device gives the same place again */
+    assert_ptr_equal(a, b); /* a device also gives out the same address again */
     ok(cudaFree(b));
     assert_int_equal(hsp_fake_usage().device_peak_bytes, 700000);
     assert_clean();

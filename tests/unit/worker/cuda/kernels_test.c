@@ -1,7 +1,8 @@
-/* Tests the kernels of the CUDA backend, run on the host by the stand-in for CUDA: the conformance
- * suite, and their other promises. Every problem runs twice, the second time with blocks and
- * threads in the opposite order, and gives the same bits. Faults that the stand-in finds on the way
- * (accesses outside, races, reads of memory that nobody wrote) fail the test. */
+/* Tests the kernels of the CUDA backend, which the stand-in for CUDA runs on the host: the
+ * conformance suite, and the promises beyond it. Every problem runs twice, the second time with
+ * blocks and threads in the opposite order, and must give the same bits. Faults that the stand-in
+ * finds on the way (accesses out of bounds, races, reads of memory that nobody wrote) fail the
+ * test. */
 #include <math.h>
 #include <stdio.h>
 
@@ -34,7 +35,7 @@ static void close_device(struct hsp_backend *b)
 
 /* ---- the suite ---- */
 
-/* The tests of products and attention are in products_test.c. */
+/* Returns whether this test covers the op; products_test.c tests products and attention. */
 static bool judged(enum hsp_op op, enum hsp_dtype t)
 {
     (void)t;
@@ -51,11 +52,13 @@ static bool judged(enum hsp_op op, enum hsp_dtype t)
     }
 }
 
-/* The CPU sums in fp64 and rounds once. These kernels add short fp32 sums in a deep tree. */
+/* Returns the tolerance: the CPU sums in fp64 and rounds once, these kernels add short fp32 sums in
+ * a deep tree. */
 static double tolerance(enum hsp_op op, enum hsp_dtype t, double tol)
 {
     (void)op;
-    return t == HSP_F64 ? 2 * tol : 4 * tol + 1e-7; /* sums in fp32: device_test.c */
+    /* device_test.c has the tolerance of longer sums in fp32 */
+    return t == HSP_F64 ? 2 * tol : 4 * tol + 1e-7;
 }
 
 static void on_the_device(void (*run)(const struct op_suite *s))
@@ -85,8 +88,8 @@ static void each_empty_dim_is_handled(void **state)
     on_the_device(op_suite_empty);
 }
 
-/* Rows that are aligned, of each length that has a kernel of its own; sums of many parts. A table
- * has few rows where they are long. */
+/* Runs aligned rows of each length that has a kernel of its own, and sums of many parts. If rows
+ * are long, a table has few. */
 static void long_rows(const struct op_suite *s)
 {
     static const struct op_dims dims[] = {
@@ -157,7 +160,7 @@ static void not_a_number_stays(void **state)
     (void)state;
     struct hsp_backend *b = open_device();
     float x[2100], y[2];
-    for (int64_t n = 40; n <= 2100; n += 2060) { /* by a warp, by a block */
+    for (int64_t n = 40; n <= 2100; n += 2060) { /* rows of a warp, and of a block */
         for (int64_t bad = 0; bad < n; bad += n / 10 + 1) {
             for (int i = 0; i < n; i++) {
                 x[i] = i == bad ? NAN : bad % 2 == 0 ? -INFINITY : 1.0F;
@@ -166,13 +169,13 @@ static void not_a_number_stays(void **state)
             assert_true(isnan(y[0]) && isnan(y[1]));
         }
         for (int i = 0; i < n; i++) {
-            x[i] = i == 5 ? 2.0F : -INFINITY; /* classes that are ruled out */
+            x[i] = i == 5 ? 2.0F : -INFINITY; /* all other classes are impossible */
         }
         xent_row(b, x, n, 5, y);
         assert_true(y[0] == 0 && y[1] == 2);
         xent_row(b, x, n, -1, y);
         assert_true(y[0] == 0 && y[1] == 2);
-        xent_row(b, x, n, (int32_t)n, y); /* no such class */
+        xent_row(b, x, n, (int32_t)n, y); /* the label is no class */
         assert_true(isnan(y[0]) && y[1] == 2);
     }
     close_device(b);
@@ -208,7 +211,7 @@ static void tails_of_gelu(void **state)
 
 /* ---- accumulate, fill, cells ---- */
 
-/* Copies with every alignment, for all pairs of types that may be combined. */
+/* Adds and fills arrays at every alignment, for all pairs of types that may be combined. */
 static void sums_and_fills(void **state)
 {
     (void)state;
@@ -220,7 +223,7 @@ static void sums_and_fills(void **state)
     static uint16_t h[N];
     static int32_t ids[N];
     for (int off = 0; off < 3; off++) {
-        int64_t n = N - off - 1; /* one behind that must stay */
+        int64_t n = N - off - 1; /* the element after the array must not change */
         for (int i = 0; i < N; i++) {
             f[i] = (float)i;
             d[i] = i;
@@ -271,7 +274,8 @@ static void random_boxes(uint64_t i, struct hsp_box *cell, struct hsp_cell_view 
     cell->rank = a->box.rank = c->box.rank = rank;
     for (uint8_t d = 0; d < rank; d++) {
         uint64_t at = i * 64 + d * 8;
-        int64_t grain = hsp_test_range("grain", i, 0, 1) != 0 ? 8 : 1; /* 16 bytes, or less */
+        /* cells that can be copied by 16 bytes, or not */
+        int64_t grain = hsp_test_range("grain", i, 0, 1) != 0 ? 8 : 1;
         cell->lo[d] = hsp_test_range("lo", at, 2, 4) * grain;
         cell->hi[d] = cell->lo[d] + hsp_test_range("n", at, 1, most[d] / grain + 1) * grain;
         struct hsp_cell_view *v[2] = {a, c};
@@ -386,7 +390,7 @@ HSP_TEST_FILE(kernels_test)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_empty_dim_is_handled),
-#ifndef HSP_SANITIZE /* some twenty minutes there */
+#ifndef HSP_SANITIZE /* takes some twenty minutes under sanitizers */
         cmocka_unit_test(every_op_matches_the_reference),
 #endif
         cmocka_unit_test(long_rows_match_the_reference),

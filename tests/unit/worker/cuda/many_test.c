@@ -1,6 +1,6 @@
-/* Tests several calls at once on the CUDA backend, against the same calls one by one: outputs that
- * are added to old values, one op over many tensors, chains. On the stand-in device, which watches
- * all accesses. */
+/* Tests several calls at once on the CUDA backend, compared with the same calls one by one: outputs
+ * that are added to old values, one op over many tensors, chains. The stand-in device watches all
+ * accesses. */
 #include <math.h>
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 #include "worker/backend/cuda/cuda_device.h"
 
 static const enum hsp_devq Q = HSP_DEVQ_COMPUTE;
-static uint64_t drawn; /* random numbers so far */
+static uint64_t drawn; /* the number of random numbers drawn so far */
 
 static struct hsp_backend *open_device(void)
 {
@@ -57,7 +57,8 @@ static double get(const void *p, enum hsp_dtype t, int64_t i)
                            : ((const int32_t *)p)[i];
 }
 
-/* An array on the device of numbers between @lo and @hi, @off bytes behind an aligned address. */
+/* Makes an array on the device of numbers between @lo and @hi, @off bytes after an aligned
+ * address. */
 static struct hsp_array array(struct hsp_backend *b, enum hsp_dtype t, uint8_t rank,
                               const int64_t *ext, double lo, double hi, size_t off)
 {
@@ -109,7 +110,8 @@ static void drop(struct hsp_backend *b, struct hsp_array *a)
     b->release(b, HSP_MEM_DEVICE, (void *)((uintptr_t)a->data & ~(uintptr_t)63));
 }
 
-/* Equal within @tol of the largest value; 0: the same bits. */
+/* Checks that two arrays are equal within @tol of the largest value; 0: that they have the same
+ * bits. */
 static void compare(struct hsp_backend *b, const struct hsp_array *got,
                     const struct hsp_array *want, double tol, const char *what)
 {
@@ -148,7 +150,8 @@ static void run(struct hsp_backend *b, const struct hsp_call *c)
 
 /* ---- outputs that are added to old values ---- */
 
-/* The call with and without: a sum of its outputs with the old values. */
+/* Runs the call without and with `adds`. The second result must be the sum of the first and the old
+ * values. */
 static void check_adds(struct hsp_backend *b, struct hsp_call one, double tol)
 {
     struct hsp_err err = {0};
@@ -160,7 +163,7 @@ static void check_adds(struct hsp_backend *b, struct hsp_call one, double tol)
     }
     struct hsp_array want[HSP_MAX_OUT];
     memcpy(want, alone, sizeof(want));
-    run(b, c); /* into c->out */
+    run(b, c); /* writes to c->out */
     for (uint8_t k = 0; k < c->n_out; k++) {
         assert_ok(b->accumulate(b, Q, want[k].dtype, want[k].data, want[k].dtype, c->out[k].data,
                                 hsp_cuda_count(&want[k]), &err),
@@ -240,7 +243,8 @@ struct many {
     struct hsp_array scalars;
 };
 
-/* Of sizes from nothing to a few blocks; some lie where no 16 bytes are read at once. */
+/* Makes tensors of 0 elements up to a few blocks. Some do not begin at a multiple of 16 bytes, so
+ * they are read one element at a time. */
 static void make_many(struct hsp_backend *b, struct many *m, enum hsp_op op, enum hsp_dtype real,
                       const struct hsp_attrs *at)
 {
@@ -306,10 +310,10 @@ static void many_tensors_are_as_one_by_one(void **state)
     check_many(HSP_OP_SQSUM, HSP_F32);
     check_many(HSP_OP_SQSUM, HSP_F64);
     check_many(HSP_OP_NARROW, HSP_BF16);
-    check_many(HSP_OP_NARROW, HSP_F32); /* nothing to narrow: a copy */
+    check_many(HSP_OP_NARROW, HSP_F32); /* the types are equal: narrow copies */
 }
 
-/* An update of many is a few launches. */
+/* An update of many tensors takes a few launches. */
 static void many_tensors_are_few_launches(void **state)
 {
     (void)state;
@@ -340,7 +344,7 @@ struct chain_case {
     bool rms, add, bias;
     enum hsp_dtype type;
     int64_t rows, e;
-    uint8_t adds; /* of the gradients of weights */
+    uint8_t adds; /* bits of hsp_call.adds, for the gradients of weights */
     bool done;
 };
 
@@ -356,7 +360,7 @@ static void check_chain(const struct chain_case *k)
                                  array(b, t, 1, columns, 0.5, 1.5, 0), k->rms ? rstd : mean, rstd};
     struct hsp_array dw_in[4] = {dx_in[0], dx_in[1], k->rms ? rstd : mean, rstd};
     struct hsp_array other = array(b, t, 3, x3, -1, 1, 0), none[2][5];
-    for (int i = 0; i < 2; i++) { /* of the chain; of calls one by one */
+    for (int i = 0; i < 2; i++) { /* run by the chain; run by calls one by one */
         none[i][0] = array(b, t, 3, x3, 0, 0, 0);
         none[i][1] = array(b, t, 3, x3, 0, 0, 0);
         for (int n = 2; n < 5; n++) {
@@ -387,7 +391,9 @@ static void check_chain(const struct chain_case *k)
     }
     double tol = t == HSP_BF16 ? 0x1p-7 : 2e-6;
     compare(b, &none[0][k->add], &none[1][k->add], tol, "dx");
-    for (int n = 2; n < 5; n++) { /* the sum over dx has that of its roundings: once, not twice */
+    /* dx is rounded once in the chain and twice in single calls; the sum over it differs by as
+     * much */
+    for (int n = 2; n < 5; n++) {
         compare(b, &none[0][n], &none[1][n], t == HSP_BF16 && n == 4 ? 2e-2 : 4e-6, "weights");
     }
     for (int i = 0; i < 10; i++) {
@@ -419,8 +425,8 @@ static void norms_backward_at_once(void **state)
         {false, true, true, HSP_F32, 13, 1024, 4, true},
         {true, true, false, HSP_F32, 13, 1028, 1, true},
         {false, true, true, HSP_BF16, 5, 770, 0, false},   /* rows are not aligned */
-        {false, true, true, HSP_BF16, 3, 16384, 0, false}, /* too long */
-        {true, true, true, HSP_F32, 5, 64, 0, false},      /* no model has such a one */
+        {false, true, true, HSP_BF16, 3, 16384, 0, false}, /* the rows are too long */
+        {true, true, true, HSP_F32, 5, 64, 0, false},      /* no model has such a chain */
         {false, true, true, HSP_F64, 5, 64, 7, false},
     };
     for (size_t i = 0; i < HSP_ARRAY_LEN(cases); i++) {

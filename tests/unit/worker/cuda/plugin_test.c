@@ -1,4 +1,4 @@
-/* Tests the search for a device's library, and the messages where there is none. */
+/* Tests the search for the library of a device, and the messages if there is none. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <limits.h>
@@ -57,7 +57,7 @@ static void test_it_is_found(void **state)
     assert_int_equal(n, 42);
     assert_string_equal(getenv("CUDA_MODULE_LOADING"), "EAGER");
     assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
-    /* in the folder of $HSPMD_PLUGINS, before all others */
+    /* the folder of $HSPMD_PLUGINS comes before all others */
     char *dir = hsp_test_tmpdir(), file[PATH_MAX];
     (void)snprintf(file, sizeof(file), "%s/%s", dir, HSP_PLUGIN_FILE);
     assert_int_equal(symlink(built("oldplugin.so"), file), 0);
@@ -73,7 +73,7 @@ static void test_it_is_found(void **state)
     free(dir);
 }
 
-/* Beside the program. */
+/* The library lies beside the program. */
 static void test_beside_the_program(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void test_devices_are_told_apart(void **state)
     const struct hsp_plugin_paths p = {.driver = built("noplugin.so"),
                                        .plugin = built("goodplugin.so")},
                                   none = {.driver = "/nowhere/libcuda.so.1"};
-    assert_true(hsp_device_identity(&p, 0) == 0); /* a uuid of zeros is none */
+    assert_true(hsp_device_identity(&p, 0) == 0); /* a uuid of zeros counts as none */
     assert_true(hsp_device_identity(&p, 42) == 0 && hsp_device_identity(&none, 1) == 0);
     for (int k = 1; k < 42; k++) {
         assert_true(hsp_device_identity(&p, k) != 0);
@@ -113,7 +113,7 @@ static void test_devices_are_told_apart(void **state)
     }
 }
 
-/* The names a library shows, each followed by a space. */
+/* Lists the names that a library exports, each followed by a space. */
 static void shown(const char *file, char *ret, size_t bytes)
 {
     struct stat st;
@@ -145,8 +145,7 @@ static void shown(const char *file, char *ret, size_t bytes)
     free(data);
 }
 
-/* The plugin of this build, where nvcc has made one: it has all that it uses, and shows one
- * thing. */
+/* The plugin of this build, if nvcc has made one, finds all that it uses and exports one symbol. */
 static void test_the_real_one(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Tests linear layers and attention of the CUDA backend, on a device of host memory: against the
- * fp64 reference, in both orders of threads and with copies that land early or late. */
+/* Tests linear layers and attention of the CUDA backend on a device of host memory: compared with
+ * the fp64 reference, in both orders of threads, and with copies that complete early or late. */
 #include <math.h>
 
 #include "proto/base/size.h"
@@ -39,15 +39,15 @@ static bool judge_bf16(enum hsp_op op, enum hsp_dtype t)
     return t == HSP_BF16 && judge_all(op, t);
 }
 
-/* With tensor cores, attention weights and their gradients are rounded to bf16 before the second
- * product. The stand-in computes the library's fp32 sums in fp64. */
+/* Returns the tolerance. With tensor cores, attention weights and their gradients are rounded to
+ * bf16 before the second product. The stand-in computes the library's fp32 sums in fp64. */
 static double tolerance(enum hsp_op op, enum hsp_dtype t, double tol)
 {
     bool bwd = op == HSP_OP_ATTENTION_BWD || op == HSP_OP_PACKED_ATTENTION_BWD;
     return t == HSP_BF16 && is_attention(op) ? (bwd ? 0x1p-8 : 0x1p-9) : 4 * tol;
 }
 
-/* In the second run threads go in the opposite order, and copies complete at once. */
+/* Turns the order of threads for the second run, in which copies complete at once. */
 static void turn(bool begins)
 {
     hsp_fake_run_backwards(begins);
@@ -235,8 +235,8 @@ static void drop(struct hsp_backend *b, struct hsp_array *a, int n)
     }
 }
 
-/* Two documents of 128 positions; keys that the second does not see are NaN: a kernel that looks at
- * a tile that none of its rows sees gives NaN. */
+/* Runs two documents of 128 positions. Keys that the second does not see are NaN, so a kernel that
+ * reads a tile that none of its rows sees gives NaN. */
 static void documents_do_not_look_at_each_other(void **state)
 {
     (void)state;
@@ -249,7 +249,8 @@ static void documents_do_not_look_at_each_other(void **state)
         bad[i] = i < S / 2 * D ? (double)NAN : x[i];
         starts[i / D] = i / D < S / 2 ? 0 : S / 2;
     }
-    for (int side = 0; side < 2; side++) { /* keys before, then queries behind */
+    /* first keys before the document, then queries after it */
+    for (int side = 0; side < 2; side++) {
         if (side == 1) {
             for (int i = 0; i < S * D; i++) {
                 bad[i] = i < S / 2 * D ? x[i] : (double)NAN;
@@ -391,7 +392,8 @@ struct sum_case {
     int sm;
 };
 
-/* x [1, M, K], w [N, K]; linear, or dw of dy [1, M, N] (in w) and x. */
+/* Checks a product with additions: x [1, M, K], w [N, K]; linear, or dw of dy [1, M, N] (in w) and
+ * x. */
 static void check_sum(const struct sum_case *s)
 {
     enum { M = 24, N = 16, K = 40 };
@@ -452,7 +454,8 @@ static void sums_are_made_at_once(void **state)
         {HSP_OP_LINEAR, HSP_F32, HSP_F32, true, true, false, 75},
         {HSP_OP_LINEAR_DW, HSP_F32, HSP_F32, false, true, true, 75},
         {HSP_OP_LINEAR_DW, HSP_F64, HSP_F64, false, true, true, 80},
-        {HSP_OP_LINEAR, HSP_BF16, HSP_BF16, true, false, false, 75}, /* not done */
+        /* products that are not done in one call */
+        {HSP_OP_LINEAR, HSP_BF16, HSP_BF16, true, false, false, 75},
     };
     for (size_t i = 0; i < HSP_ARRAY_LEN(c); i++) {
         check_sum(&c[i]);
@@ -478,17 +481,17 @@ static void results_over_operands_are_not_made_at_once(void **state)
     bool done = true;
     struct hsp_sum sum = {NULL, NULL, &more};
     assert_ok(b->run_sum(b, HSP_DEVQ_COMPUTE, &c, &sum, &done, &err), &err);
-    assert_false(done); /* over x */
+    assert_false(done); /* the result overlaps x */
     struct hsp_array y = device_array(b, HSP_F32, 1, 17, 16, NULL), z = y;
     y.ext[1] = z.ext[1] = 16;
     z.data = (char *)y.data + 64;
     sum = (struct hsp_sum){NULL, &z, &y};
     assert_ok(b->run_sum(b, HSP_DEVQ_COMPUTE, &c, &sum, &done, &err), &err);
-    assert_false(done); /* over a part of an addend */
+    assert_false(done); /* the result overlaps a part of an addend */
     in[0].ext[2] = in[1].ext[1] = 0;
     sum.add = NULL;
     assert_ok(b->run_sum(b, HSP_DEVQ_COMPUTE, &c, &sum, &done, &err), &err);
-    assert_false(done); /* no product */
+    assert_false(done); /* the op is no product */
     drop(b, &x, 1);
     drop(b, &y, 1);
     close_device(b);
@@ -529,8 +532,9 @@ static void plans_are_bounded(void **state)
     close_device(b);
 }
 
-/* Loading a kernel runs it once, and the kernel stays loaded: it is not run again, even if its plan
- * has left the cache. A kernel that failed counts as not loaded. */
+/* Loading the kernel of a product runs the product once, and the kernel stays loaded: the product
+ * is not run again, even if its plan has left the cache. A kernel that failed counts as not
+ * loaded. */
 static void many_are_warm_once(void **state)
 {
     (void)state;
@@ -589,7 +593,8 @@ static void what_is_warm_waits_for_nobody(void **state)
         struct hsp_sum sum = {&bias, NULL, &y};
         const struct hsp_sum *const sums[] = {NULL, &sum};
         bool done = false;
-        for (int k = 0; warm != 0 && k < 4; k++) { /* each twice: the second time nothing is run */
+        /* each call twice: the second time nothing runs */
+        for (int k = 0; warm != 0 && k < 4; k++) {
             assert_ok(b->warm(b, HSP_DEVQ_COMPUTE, &c, sums[k % 2], &err), &err);
         }
         assert_int_equal(hsp_fake_calls("cublasLtMatmul"), 2 * warm);
@@ -659,7 +664,7 @@ static void failing_calls_are_told(void **state)
     }
 }
 
-/* Computes y = x w^T + bias in one call if the library can, else the product alone. */
+/* Computes y = x w^T + bias in one call if the library can, else only the product. */
 static bool give_sum(struct hsp_backend *b, const struct hsp_call *c, const struct hsp_sum *s)
 {
     struct hsp_err err = {0};
@@ -694,7 +699,8 @@ static void refused_algorithms_give_way(void **state)
         hsp_fake_peek(first, y.data, sizeof(first));
         for (unsigned i = 0; i < 4; i++) {
             static const unsigned calls[] = {3, 4, 4,
-                                             4}; /* of the library: two refusals, one success */
+                                             /* calls of the library: two refusals, one success */
+                                             4};
             hsp_fake_fail("cublasLtMatmul", i < 2 ? 1 : 0, how[h]);
             assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
             assert_int_equal(hsp_fake_calls("cublasLtMatmul"), calls[i]);

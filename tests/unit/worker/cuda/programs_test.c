@@ -1,6 +1,6 @@
-/* Tests whole programs on the CUDA backend, whose kernels run on the host: they train as the CPU
- * does, also in the steps in which graphs are started again. Each step drops other elements, so
- * that a number of one step that was kept in a graph shows in the next. */
+/* Tests complete programs on the CUDA backend, whose kernels run on the host: they train as the CPU
+ * does, also in the steps in which graphs are started again. Each step drops other elements, so if
+ * a graph kept a number of one step, the next step would show it. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -125,11 +125,11 @@ static char *make_file(const char *dir, const struct hsp_model_spec *m, const ch
     return path;
 }
 
-/* Shapes of products that were given before a device's first step. */
+/* The number of product shapes that were run before a device's first step. */
 static atomic_uint warmed;
 
-/* Calls that may wait for the device, or for room on it, and those that build a graph: before a
- * device's first step, and before the last piece of its last one. */
+/* Calls that may wait for the device or for room on it, and calls that build a graph. None may come
+ * between a device's first step and the last piece of its last step. */
 static const char *const in_no_step[] = {"cudaMalloc",
                                          "cudaFree",
                                          "cudaHostAlloc",
@@ -142,13 +142,14 @@ static const char *const in_no_step[] = {"cudaMalloc",
                                          "cudaGraphExecUpdate"};
 static unsigned calls_before[HSP_ARRAY_LEN(in_no_step)], calls_then[HSP_ARRAY_LEN(in_no_step)];
 
-/* Memory that an engine asks its device for: before its first step, and before the last piece. */
+/* The memory that an engine asks its device for: before its first step, and before the last
+ * piece. */
 static struct device {
     struct hsp_backend *b;
     atomic_uint asked, before, then;
 } devices[3];
 static atomic_uint n_devices;
-static struct hsp_backend plain; /* the functions of a device */
+static struct hsp_backend plain; /* the functions of a device, some of which the test replaces */
 
 static struct device *device_of(const struct hsp_backend *b)
 {
@@ -194,12 +195,12 @@ static enum hsp_status begin_of_a_step(struct hsp_backend *b, enum hsp_devq q,
 
 /* ---- each call is rehearsed before it is run ---- */
 
-static bool rehearses;             /* do so */
+static bool rehearses;             /* whether each call is rehearsed before it runs */
 static struct hsp_backend real;    /* the functions of the device */
 static const char *lacked_scratch; /* an op that took scratch although it had been rehearsed */
-static atomic_uint n_rehearsed;    /* calls that took scratch */
+static atomic_uint n_rehearsed;    /* the number of calls that took scratch */
 
-/* Nothing has scratch yet. False: the call is to be run alone. */
+/* Begins a rehearsal with no scratch. Returns false if the call is to run without a rehearsal. */
 static bool begin_rehearsal(struct hsp_backend *b, enum hsp_devq q)
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
@@ -207,7 +208,7 @@ static bool begin_rehearsal(struct hsp_backend *b, enum hsp_devq q)
     if (g->queue[q].rehearses || g->queue[q].between) {
         return false;
     }
-    g->scratch[q] = NULL; /* the device keeps it until it is closed */
+    g->scratch[q] = NULL; /* the device keeps the old scratch until it is closed */
     g->queue[q].n_old = 0;
     g->scratch_bytes[q] = 0;
     assert_ok(b->rehearse(b, q, true, &err), &err);
@@ -279,7 +280,7 @@ static void rehearse_all(struct hsp_backend *b)
     b->run = rehearse_run;
     b->run_many = rehearse_many;
     b->run_chain = rehearse_chain;
-    b->begin = NULL; /* no graphs: each call of each step is run */
+    b->begin = NULL; /* without graphs each call of each step runs */
     b->end = NULL;
 }
 
@@ -301,7 +302,7 @@ static enum hsp_status open_device(void *ctx, uint32_t rank, int threads, struct
         struct device *d = &devices[atomic_fetch_add(&n_devices, 1)];
         d->b = *ret;
         atomic_store(&d->asked, 0);
-        plain = **ret; /* the same of each */
+        plain = **ret; /* all devices have the same functions */
         (*ret)->begin = begin_of_a_step;
         (*ret)->alloc = counted_alloc;
         (*ret)->rehearse = counted_rehearse;
@@ -348,9 +349,10 @@ static void train(const char *dir, const char *path, hsp_open_backend open, stru
     assert_int_equal(remove(metrics), 0);
 }
 
-static const char *fails; /* a call of the library, now and then in the next program; NULL: none */
+/* the call of the library that fails, now and then, in the next program; NULL: none */
+static const char *fails;
 
-/* As hsp_backend_cuda_open, of a library that refuses some graphs. */
+/* Opens a device as hsp_backend_cuda_open does, of a library that refuses some graphs. */
 static enum hsp_status open_reluctant(void *ctx, uint32_t rank, int threads,
                                       struct hsp_backend **ret, struct hsp_err *err)
 {
@@ -359,7 +361,8 @@ static enum hsp_status open_reluctant(void *ctx, uint32_t rank, int threads,
     return st;
 }
 
-/* @far: how far losses may be apart, of their size. */
+/* Trains on the CPU and on devices, and compares. @far: the largest relative difference of
+ * losses. */
 static void compare(const struct hsp_model_spec *model, enum hsp_dtype dtype,
                     enum hsp_compute compute, const char *plan, double far)
 {
@@ -442,7 +445,7 @@ static void documents_are_rehearsed(void **state)
     nw_expect_clean();
 }
 
-/* The memory of messages, and of pieces that are filled up, is taken before the first step. */
+/* The memory of messages, and of pieces that are filled up, is allocated before the first step. */
 static void devices_train_by_nccl(void **state)
 {
     (void)state;
@@ -464,7 +467,7 @@ static void fp32_and_bf16_too(void **state)
     compare(&GPT, HSP_F32, HSP_COMPUTE_BF16, ONE, 0.02);
 }
 
-/* A run that is not replayed is run as it is: nothing is lost, nothing is done twice. */
+/* Calls whose graph fails run as they are: none is lost, and none runs twice. */
 static void graphs_may_fail(void **state)
 {
     (void)state;
@@ -477,7 +480,8 @@ static void graphs_may_fail(void **state)
     fails = NULL;
 }
 
-/* A call takes in a rehearsal all the memory that it takes when it is run, and nothing is run. */
+/* A call takes in a rehearsal all the memory that it takes in a run, and the device does
+ * nothing. */
 static void rehearsals_take_all_scratch(void **state)
 {
     (void)state;

@@ -51,13 +51,13 @@ static void launch(struct hsp_cuda *g, enum hsp_devq q, const char *name, void (
                    const struct job *j, unsigned threads)
 {
     struct hsp_fake_work w = {.name = name,
-                              .func = name, /* one literal, one kernel */
+                              .func = name, /* each kernel has one literal */
                               .run = run,
                               .args = j,
                               .bytes = sizeof(*j),
                               .grid = {1, 1, 1},
                               .block = {threads, 1, 1}};
-    (void)hsp_fake_submit(g->stream[q], &w); /* kept for cudaGetLastError */
+    (void)hsp_fake_submit(g->stream[q], &w); /* the error is kept for cudaGetLastError */
 }
 
 static enum hsp_status add(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
@@ -231,7 +231,7 @@ enum hsp_status hsp_cuda_hash(struct hsp_cuda *g, enum hsp_devq q, const struct 
     return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "the stand-in hashes none of %u arrays", n);
 }
 
-/* Many calls are given one by one. */
+/* Gives many calls one by one. */
 static enum hsp_status each(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                             uint32_t n, struct hsp_err *err)
 {
@@ -259,7 +259,7 @@ HSP_CUDA_MANY(narrow_many)
     return each(g, q, c, n, err);
 }
 
-/* Chains it has none. */
+/* The stand-in has no chains. */
 enum hsp_status hsp_cuda_norm_chain(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                     uint32_t n, bool *ret_done, struct hsp_err *err)
 {
@@ -309,7 +309,7 @@ struct hsp_backend *standin_open(const struct hsp_fake_opts *f, const struct hsp
     struct hsp_backend *b;
     struct hsp_err err;
     struct hsp_fake_opts all = f != NULL ? *f : (struct hsp_fake_opts){.seed = 0};
-    all.seed += hsp_test_seed() << 16; /* beside the test's own draws */
+    all.seed += hsp_test_seed() << 16; /* different from the numbers that the test itself draws */
     hsp_fake_reset(&all);
     assert_ok(hsp_backend_cuda_open(0, o, &b, &err), &err);
     return b;

@@ -13,22 +13,24 @@
 #include "tests/lib/testlib.h"
 #include "worker/backend/cuda/cuda_host.h"
 
-/* A device of @o (NULL: defaults) and a backend on it; fails the test on error. */
+/* Opens a device with @f and a backend on it with @o (NULL: defaults). Fails the test on an
+ * error. */
 struct hsp_backend *standin_open(const struct hsp_fake_opts *f, const struct hsp_device_opts *o);
-/* Closes it; everything is given back, and nothing was reported. */
+/* Closes the backend. Fails the test unless everything was given back and no fault was reported. */
 void standin_close(struct hsp_backend *b);
 void standin_assert_clean(void);
 
-float *standin_alloc(struct hsp_backend *b, int64_t n); /* device memory, n floats */
+float *standin_alloc(struct hsp_backend *b, int64_t n); /* allocates n floats of device memory */
 enum hsp_status standin_add(struct hsp_backend *b, enum hsp_devq q, float *out, const float *x,
                             const float *y, int64_t n, struct hsp_err *err);
-/* gelu and the others: one input of n floats, or three. */
+/* Runs one of the ops above, with one input of n floats, or with three. */
 enum hsp_status standin_op(struct hsp_backend *b, enum hsp_devq q, enum hsp_op op, float *out,
                            const float *in, int64_t n, struct hsp_err *err);
 float standin_peek(const float *p);
 
 void standin_fill(struct hsp_backend *b, enum hsp_devq q, float *p, double v, int64_t n);
 uint64_t standin_mark(struct hsp_backend *b, enum hsp_devq q);
-void standin_finish(struct hsp_backend *b, enum hsp_devq q); /* all that was given to it */
+/* waits for all work given to queue @q */
+void standin_finish(struct hsp_backend *b, enum hsp_devq q);
 
 #endif

@@ -1,4 +1,5 @@
-/* Kernels for emulate_test.c: right ones, and one for each thing that the emulation finds wrong. */
+/* Defines kernels for emulate_test.c: right kernels, and one for each fault that the emulation
+ * finds. */
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -18,7 +19,7 @@ __global__ void reverse_blocks(const float *x, float *y, int n)
     }
 }
 
-/* Every warp function, against its meaning. */
+/* Compares every warp function with its definition. */
 __global__ void warp_functions(int *ret)
 {
     int lane = (int)threadIdx.x, bad = 0;
@@ -31,7 +32,7 @@ __global__ void warp_functions(int *ret)
     bad += __ballot_sync(0xffffffffU, lane % 3 == 0) != 0x49249249U;
     bad += !__any_sync(0xffffffffU, lane == 31) || __any_sync(0xffffffffU, 0);
     bad += !__all_sync(0xffffffffU, 1) || __all_sync(0xffffffffU, lane != 9);
-    if (lane < 5) { /* two meetings at a time */
+    if (lane < 5) { /* two groups of lanes exchange values at the same time */
         bad += __ballot_sync(0x1fU, 1) != 0x1fU;
         bad += __shfl_sync(0x1fU, lane, 4) != 4;
     } else {
@@ -58,7 +59,7 @@ __global__ void indices(unsigned *ret)
     ret[block * blockDim.x * blockDim.y * blockDim.z + thread] = block * 1000 + thread;
 }
 
-/* Threads end at different times; those that are left meet at a barrier. */
+/* Lets threads end at different times; those that are left meet at a barrier. */
 __global__ void early_ends(int *ret)
 {
     __shared__ int s;
@@ -139,8 +140,8 @@ __global__ void shared_with_warp_order(int *ret)
     __shared__ int s[64];
     s[threadIdx.x] = (int)threadIdx.x;
     __syncwarp();
-    ret[threadIdx.x] = s[threadIdx.x ^ 1]; /* of its own warp: fine */
-    s[threadIdx.x] = 0;                    /* which the other may not have read yet */
+    ret[threadIdx.x] = s[threadIdx.x ^ 1]; /* the value is of its own warp, so this is right */
+    s[threadIdx.x] = 0;                    /* the other thread may not have read it yet */
 }
 
 __global__ void shared_all_write(int *ret)

@@ -1,4 +1,4 @@
-/* Runs the kernels of wrong_kernels.cu: NULL, or the fault that the emulation found. */
+/* Runs a kernel of wrong_kernels.cu. Returns NULL, or the fault that the emulation found. */
 #ifndef HSP_WRONG_KERNELS_H
 #define HSP_WRONG_KERNELS_H
 #ifdef __cplusplus
@@ -6,8 +6,8 @@ extern "C" {
 #endif
 
 enum right_kernel {
-    RIGHT_REVERSE, /* of 3 blocks of 64, the last with 22 elements: floats, floats */
-    RIGHT_WARP,    /* int: number of functions that are wrong */
+    RIGHT_REVERSE, /* 3 blocks of 64, the last with 22 elements; arguments: floats, floats */
+    RIGHT_WARP,    /* int: the number of functions that are wrong */
     RIGHT_ATOMICS, /* int, int, unsigned, int */
     RIGHT_INDICES, /* unsigned[12 * 30] */
     RIGHT_ENDS,    /* int[40] */
