@@ -32,11 +32,10 @@ bool hsp_away_again(struct hsp_ctl *ctl, struct hsp_away *a, enum hsp_status st,
         return false;
     }
     if (first) {
-        (void)fprintf(
-            ctl->msg,
-            "hspmdctl: %s; training goes on without hspmdd, and %s when it is back within "
-            "%u minutes\n",
-            err->msg, a->command, HSP_AWAY_MAX_MS / 60000);
+        (void)fprintf(ctl->msg,
+                      "hspmdctl: %s; training continues without hspmdd, and %s if hspmdd is back "
+                      "within %u minutes\n",
+                      err->msg, a->command, HSP_AWAY_MAX_MS / 60000);
         (void)fflush(ctl->msg); /* shown while we wait */
     }
     (void)nanosleep(&pause, NULL);

@@ -30,7 +30,8 @@ int hsp_cmd_job_adopt(struct hsp_ctl *ctl)
         return hsp_ctl_fail(ctl, &err);
     }
     return fprintf(ctl->out,
-                   "job %s is adopted and goes on from what its agents keep; papers of %s\n",
+                   "job %s was adopted and resumes from the state that its agents store; job "
+                   "record of %s\n",
                    ctl->pos[0], whose) > 0
                ? HSP_EXIT_OK
                : HSP_EXIT_FAILED;
@@ -89,12 +90,11 @@ static enum hsp_status list_kept(struct hsp_ctl *ctl, const cJSON *doc, struct k
             x->n_nodes = n_replica_holders(doc, x->id, x->cluster);
         }
     }
-    return *n > 0
-               ? HSP_OK
-               : hsp_err_set(err, HSP_ENOENT, 0,
-                             "node %s keeps no job that is not on record here, so there is nothing "
-                             "to adopt; hspmdctl node list shows what nodes keep",
-                             ctl->pos[0]);
+    return *n > 0 ? HSP_OK
+                  : hsp_err_set(err, HSP_ENOENT, 0,
+                                "node %s stores no job that is unknown here, so there is nothing "
+                                "to adopt; hspmdctl node list shows the jobs of each node",
+                                ctl->pos[0]);
 }
 
 static enum hsp_status ask_nodes(struct hsp_ctl *ctl, cJSON **ret, struct hsp_err *err)
@@ -184,7 +184,7 @@ int hsp_cmd_node_adopt(struct hsp_ctl *ctl)
             HSP_OK) {
             return hsp_ctl_fail(ctl, &err);
         }
-        if (fprintf(ctl->out, "job %.0f is adopted; papers of %s\n", k->id, whose) < 0) {
+        if (fprintf(ctl->out, "job %.0f was adopted; job record of %s\n", k->id, whose) < 0) {
             return HSP_EXIT_FAILED;
         }
     }
@@ -203,7 +203,7 @@ int hsp_cmd_node_discard(struct hsp_ctl *ctl)
     if (hsp_remote_ask(ctl, &m, &text, &len, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
-    return fprintf(ctl->out, "%s deletes what it keeps, and works here\n", ctl->pos[0]) > 0
+    return fprintf(ctl->out, "%s deletes its state and works for this cluster\n", ctl->pos[0]) > 0
                ? HSP_EXIT_OK
                : HSP_EXIT_FAILED;
 }

@@ -119,14 +119,14 @@ int hsp_check_view(struct hsp_ctl *ctl, const cJSON *doc)
     }
     if (skipped > 0) {
         (void)fprintf(ctl->msg,
-                      "hspmdctl: left out because they execute a job: %.0f; --busy measures them, "
-                      "which slows the job down meanwhile\n",
+                      "hspmdctl: left out because they execute a job: %.0f; --busy measures them "
+                      "too and slows the job down meanwhile\n",
                       skipped);
     }
     if (bad > 0) {
         (void)fprintf(
             ctl->msg,
-            "hspmdctl: slow (below %g of what is on record), crowded or not reached: %.0f\n",
+            "hspmdctl: slow (below %g of the recorded rate), crowded or not reached: %.0f\n",
             hsp_doc_number(doc, "threshold"), bad);
     }
     return !ok || bad > 0                         ? HSP_EXIT_FAILED

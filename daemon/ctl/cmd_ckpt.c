@@ -233,8 +233,8 @@ static void tell_given_up(struct hsp_ctl *ctl)
     }
     if (n > 0) {
         (void)fprintf(ctl->out,
-                      "given-up, as the job went on from an earlier one: step %s; only hspmdctl "
-                      "resume %s --from STEP takes it\n",
+                      "given-up, because the job resumed from an earlier checkpoint: step %s; only "
+                      "hspmdctl resume %s --from STEP uses it\n",
                       steps, ctl->pos[0]);
     }
 }
@@ -250,9 +250,10 @@ int hsp_cmd_ckpt_verify(struct hsp_ctl *ctl)
     }
     if (stat(at.dir, &s) != 0) {
         int e = errno;
-        (void)hsp_err_set(&err, HSP_ENOENT, 0,
-                          "%s is not here (%s); run it on a worker of the job%s", at.dir,
-                          strerror(e), at.shared ? " or where the folder is mounted" : "");
+        (void)hsp_err_set(
+            &err, HSP_ENOENT, 0,
+            "%s is not on this machine (%s); run this command on a worker of the job%s", at.dir,
+            strerror(e), at.shared ? " or where the folder is mounted" : "");
         return hsp_ctl_fail(ctl, &err);
     }
     const char *args[6] = {"--verify-checkpoint", at.dir};

@@ -193,7 +193,7 @@ static int feed(struct hsp_ctl *ctl, uint16_t type, const char *head, line_fn *f
     struct stream s = {.ctl = ctl,
                        .fn = fn,
                        .head = ctl->headers ? head : NULL,
-                       .away = {.command = "the events go on"}};
+                       .away = {.command = "the events continue"}};
     struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
     enum hsp_status st = stream(&s, &m, &err);
     while (m.u.query.follow && hsp_away_again(ctl, &s.away, st, s.there, &err)) {

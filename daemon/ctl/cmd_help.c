@@ -50,8 +50,9 @@ void hsp_help_print(FILE *out, const struct hsp_command *commands, const struct 
     (void)fputs("\nOptions:\n", out);
     hsp_options_print(out, hsp_global_options);
     (void)fputs(
-        "\nJOB at hspmdd is its name or its number, ID in status. Of several jobs of a name the\n"
-        "one that has not ended is meant, else the last; if several have not, only numbers do.\n",
+        "\nJOB at hspmdd is its name or its number, ID in status. If several jobs have one name,\n"
+        "it means the job that has not ended, else the last; if several have not ended, use "
+        "numbers.\n",
         out);
     (void)fputs("\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such object, 4 not permitted,\n"
                 "5 cannot reach hspmdd, 6 bad configuration or job file, 7 infeasible or not in\n"

@@ -62,9 +62,9 @@ int hsp_cmd_resume(struct hsp_ctl *ctl)
     }
     struct hsp_msg m = query(ctl, HSP_MSG_RESUME, from != NULL ? from : "");
     return verb(ctl, &m, "job",
-                from == NULL ? "goes on"
-                : step == 0  ? "begins anew, at step 0"
-                             : hsp_ctl_text(ctl, "goes on from its checkpoint of step %s", from));
+                from == NULL ? "resumes"
+                : step == 0  ? "starts again at step 0"
+                             : hsp_ctl_text(ctl, "resumes from its checkpoint of step %s", from));
 }
 
 /* The job as status shows it: a copy of its object. cJSON_Delete. */
@@ -124,19 +124,18 @@ static enum hsp_status take_back(struct hsp_ctl *ctl, struct hsp_err *err)
     enum hsp_status st = hsp_remote_ask(ctl, &back, &text, &len, err);
     if (st == HSP_OK) {
         return hsp_err_set(err, HSP_ETIMEDOUT, 0,
-                           "job %s goes on: no checkpoint was complete in time; hspmdctl events %s "
-                           "says why, --within gives it longer",
+                           "job %s continues: no checkpoint was complete in time; hspmdctl events "
+                           "%s shows the reason, --within allows more time",
                            ctl->pos[0], ctl->pos[0]);
     }
     struct hsp_err now;
     if (look_suspended(ctl, &now) == HSP_OK) {
         return HSP_OK;
     }
-    return hsp_err_wrap(
-        err,
-        "job %s may be suspended later: its checkpoint was not complete in time, and that it "
-        "shall go on could not be said",
-        ctl->pos[0]);
+    return hsp_err_wrap(err,
+                        "job %s may be suspended later: its checkpoint was not complete in time, "
+                        "and the request to continue could not be sent",
+                        ctl->pos[0]);
 }
 
 /* hspmdd suspends the job when its checkpoint is complete; here that is waited for. A caller that
@@ -224,15 +223,16 @@ int hsp_cmd_node_allow(struct hsp_ctl *ctl)
     struct hsp_msg m = {.type = HSP_MSG_NODE_ALLOW,
                         .u.nodeallow = {.name = ctl->pos[0], .holder = true}};
     if (ctl->opt[O_HOLDER] == NULL) {
-        return hsp_ctl_usage(ctl, "node allow needs --holder, which says what is allowed");
+        return hsp_ctl_usage(ctl,
+                             "node allow needs --holder: the node may then store copies of state");
     }
-    return verb(ctl, &m, "node", "may keep copies of state");
+    return verb(ctl, &m, "node", "may store copies of state");
 }
 
 int hsp_cmd_node_deny(struct hsp_ctl *ctl)
 {
     struct hsp_msg m = {.type = HSP_MSG_NODE_ALLOW, .u.nodeallow = {.name = ctl->pos[0]}};
-    return verb(ctl, &m, "node", "may keep no copies of state");
+    return verb(ctl, &m, "node", "may store no copies of state");
 }
 
 int hsp_cmd_node_remove(struct hsp_ctl *ctl)
@@ -321,7 +321,7 @@ int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_
 {
     struct hsp_err err = {0};
     const uint64_t end = timeout_ms != 0 ? hsp_away_clock_ms() + timeout_ms : 0;
-    struct hsp_away away = {.command = "wait goes on", .until_ms = end};
+    struct hsp_away away = {.command = "the wait continues", .until_ms = end};
     const char *text = "";
     bool there;
     struct hsp_msg m = {
@@ -357,7 +357,7 @@ int hsp_cmd_wait(struct hsp_ctl *ctl)
         return hsp_ctl_usage(ctl, "timeout %s is not a time like 500ms, 10s, 2m", limit);
     }
     if (!can_be_awaited(what)) {
-        return hsp_ctl_usage(ctl, "--for %s: a job is awaited until done, running or step=N", what);
+        return hsp_ctl_usage(ctl, "--for %s: use done, running or step=N", what);
     }
     return hsp_wait_job(ctl, ctl->pos[0], what, (uint32_t)ms);
 }

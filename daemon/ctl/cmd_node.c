@@ -69,7 +69,7 @@ static const char *kept_text(struct hsp_ctl *ctl, const cJSON *n)
         }
         bool damaged = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(k, "papers_damaged"));
         text = hsp_ctl_text(ctl, "%s%s%s%s", text, text[0] != '\0' ? "," : "", name,
-                            damaged ? " (papers damaged)" : "");
+                            damaged ? " (job record damaged)" : "");
     }
     return text[0] != '\0' ? text : "-";
 }
@@ -306,7 +306,7 @@ static bool print_caller(struct hsp_ctl *ctl, const cJSON *node)
 {
     const char *at = hsp_doc_text(node, "address");
     return !hsp_doc_has(node, "keeps") || at[0] == '\0' ||
-           fprintf(ctl->out, "\nno member; it calls from %s\n", at) > 0;
+           fprintf(ctl->out, "\nnot a member; it connects from %s\n", at) > 0;
 }
 
 bool hsp_node_view(struct hsp_ctl *ctl, const cJSON *nodes, bool one)

@@ -354,8 +354,7 @@ static int no_job_file(struct hsp_ctl *ctl)
 {
     struct hsp_err err;
     (void)hsp_err_set(&err, HSP_EPARSE, 0,
-                      "there is no job file %s; of a job at hspmdd, hspmdctl plan show %s prints "
-                      "the plan",
+                      "there is no job file %s; for a job at hspmdd use hspmdctl plan show %s",
                       ctl->pos[0], ctl->pos[0]);
     return hsp_ctl_fail(ctl, &err);
 }

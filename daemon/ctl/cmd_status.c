@@ -258,11 +258,11 @@ static void print_kept(FILE *out, const cJSON *j)
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "keeps_state"))) {
         bool part =
             hsp_doc_has(j, "nodes_per_shard_min") && hsp_doc_number(j, "nodes_per_shard_min") == 0;
-        (void)fprintf(out, "\nstate: kept by its workers; %s, cancel or forget deletes it",
-                      diverged ? "its loss is not finite, so it goes on from a checkpoint before "
-                                 "that: resume names it, for --from"
-                      : part   ? "resume waits for the part that is on no node here"
-                               : "resume goes on from it");
+        (void)fprintf(out, "\nstate: stored by its workers; %s, cancel or forget deletes it",
+                      diverged ? "its loss is not finite, so it can only resume from an earlier "
+                                 "checkpoint: resume names that checkpoint, for --from"
+                      : part   ? "resume waits for the part that is on no connected node"
+                               : "resume uses it");
     }
 }
 
@@ -417,11 +417,11 @@ static bool print_facts(struct hsp_ctl *ctl, const cJSON *facts)
         return true;
     }
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
-    (void)fputs(ctl->headers
-                    ? "\nAfter a failure jobs do without these for a while, see LEFT OUT in "
-                      "hspmdctl(1):\n"
-                    : "\n",
-                ctl->out);
+    (void)fputs(
+        ctl->headers
+            ? "\nAfter a failure jobs do not use these for a while, see LEFT OUT in hspmdctl(1):\n"
+            : "\n",
+        ctl->out);
     cJSON_ArrayForEach(x, facts)
     {
         const char *job = hsp_doc_text(x, "job"), *ends = hsp_doc_text(x, "ends");

@@ -200,11 +200,10 @@ static void look_for_file(struct hsp_ctl *ctl, const char *key, const char *path
     bool lacks = rc == GLOB_NOMATCH,
          closed = rc == 0 && g.gl_pathc > 0 && access(g.gl_pathv[0], R_OK) != 0;
     if (lacks || closed) {
-        (void)fprintf(
-            ctl->msg,
-            "hspmdctl: %s %s %s on this machine; nodes were not asked: one that cannot read it "
-            "will take no part in the job\n",
-            key, path, lacks ? "is not there" : "cannot be read");
+        (void)fprintf(ctl->msg,
+                      "hspmdctl: %s %s %s on this machine; nodes were not asked: a node that "
+                      "cannot read it takes no part in the job\n",
+                      key, path, lacks ? "is not there" : "cannot be read");
     }
     globfree(&g);
 }
@@ -266,23 +265,20 @@ static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc, const struct 
     if (plan != NULL) {
         (void)view_plan(ctl, plan); /* a failing write shows when the output is closed */
         (void)fprintf(ctl->out, "%s\n",
-                      reason[0] != '\0'
-                          ? "this is for all devices there are, also those of other jobs\n"
-                          : "");
+                      reason[0] != '\0' ? "this plan uses all devices, also those of other jobs\n"
+                                        : "");
     }
     const char *what = spec->ckpt_every_steps > 0
                            ? "checkpoints are"
                            : "model, and checkpoints of suspend and ckpt save alone, are";
-    const char *kept =
-        spec->ckpt_path[0] == '\0' ? ""
-        : spec->ckpt_shared
-            ? hsp_ctl_text(
-                  ctl,
-                  "; its %s written to %s/%s; %s must be there on each of its nodes, and is "
-                  "not made",
-                  what, spec->ckpt_path, job, spec->ckpt_path)
-            : hsp_ctl_text(ctl, "; its %s written to %s/%s of each of its nodes", what,
-                           spec->ckpt_path, job);
+    const char *kept = spec->ckpt_path[0] == '\0' ? ""
+                       : spec->ckpt_shared
+                           ? hsp_ctl_text(ctl,
+                                          "; its %s written to %s/%s; %s must exist on each of its "
+                                          "nodes, hspmd does not create it",
+                                          what, spec->ckpt_path, job, spec->ckpt_path)
+                           : hsp_ctl_text(ctl, "; its %s written to %s/%s of each of its nodes",
+                                          what, spec->ckpt_path, job);
     (void)fprintf(ctl->out,
                   "job %s was submitted%s%s%s\n\n"
                   "  hspmdctl status %s --watch\n"
@@ -338,7 +334,7 @@ static int verify(struct hsp_ctl *ctl)
         return hsp_ctl_fail(ctl, &err);
     }
     if (rc != HSP_EXIT_OK) {
-        (void)hsp_err_set(&err, HSP_EDIGEST, 0, "%s: not submitted, its plan was found wrong",
+        (void)hsp_err_set(&err, HSP_EDIGEST, 0, "%s: not submitted, its plan failed the check",
                           ctl->pos[0]);
         return hsp_ctl_fail(ctl, &err);
     }
@@ -365,18 +361,18 @@ static void warn(struct hsp_ctl *ctl, const struct hsp_job_spec *job)
 {
     for (size_t i = 0; i < HSP_ARRAY_LEN(fleeting); i++) {
         if (is_below(job->ckpt_path, fleeting[i].folder)) {
-            (void)fprintf(ctl->msg,
-                          "hspmdctl: job %s writes checkpoints and its model below %s, %s: set "
-                          "checkpoint.path to a folder that stays, as /var/lib/hspmd-worker/ckpt\n",
-                          job->name, fleeting[i].folder, fleeting[i].why);
+            (void)fprintf(
+                ctl->msg,
+                "hspmdctl: job %s writes checkpoints and its model below %s, %s: set "
+                "checkpoint.path to a permanent folder, such as /var/lib/hspmd-worker/ckpt\n",
+                job->name, fleeting[i].folder, fleeting[i].why);
         }
     }
     if (job->ckpt_every_steps == 0) {
-        (void)fprintf(
-            ctl->msg,
-            "hspmdctl: job %s makes no periodic checkpoints (checkpoint.every_steps is 0): "
-            "if all copies of its state are lost, all that it has trained is lost\n",
-            job->name);
+        (void)fprintf(ctl->msg,
+                      "hspmdctl: job %s makes no periodic checkpoints (checkpoint.every_steps is "
+                      "0): if all copies of its state are lost, its training is lost\n",
+                      job->name);
     }
 }
 

@@ -44,10 +44,11 @@ static const struct hsp_option plan_options[] = {
     {"plan", 'p', "PLAN", "price this plan file instead of planning"},
     {"exclude", 'x', "DEVICE,..", "leave out these devices: NODE/INDEX, or NODE for all of it"},
     {"no-zero", 0, NULL, "never cut the optimizer state over the pipelines"},
-    {"schedule", 's', "FORM", "draw when each stage does what: text, or trace (Chrome, Perfetto)"},
-    {"live", 'l', NULL, "ask hspmdd: on the devices that are connected to it"},
-    {"exit-code", 0, NULL, "with --live: exit code 10 when the job does not run just this plan"},
-    {"transition", 't', NULL, "what a switch from plan FROM to plan TO moves, on --cluster"},
+    {"schedule", 's', "FORM", "draw the schedule of each stage: text, or trace (Chrome, Perfetto)"},
+    {"live", 'l', NULL, "ask hspmdd to plan for its connected devices"},
+    {"exit-code", 0, NULL, "with --live: exit code 10 when the job does not run exactly this plan"},
+    {"transition", 't', NULL,
+     "show the state moved by a switch from plan FROM to TO, on --cluster"},
     END,
 };
 
@@ -59,61 +60,63 @@ static const struct hsp_option program_options[] = {
 
 static const struct hsp_option submit_options[] = {
     {"dry-run", 'n', NULL, "only show the plan on all devices, also those of other jobs"},
-    {"verify", 0, NULL, "first check on this machine that this plan computes what one device does"},
+    {"verify", 0, NULL,
+     "first check on this machine that this plan gives the results of one device"},
     {"wait", 'w', NULL, "wait until the job is done; exit code 8 when it fails"},
     END,
 };
 
 static const struct hsp_option status_options[] = {
-    {"watch", 'w', NULL, "again every second"},
+    {"watch", 'w', NULL, "refresh every second"},
     END,
 };
 
 static const struct hsp_option scale_options[] = {
-    {"min", 0, "N", "devices at least"},
-    {"max", 0, "N", "devices at most"},
+    {"min", 0, "N", "minimum number of devices"},
+    {"max", 0, "N", "maximum number of devices"},
     END,
 };
 
 static const struct hsp_option suspend_options[] = {
-    {"within", 0, "TIME", "how long its checkpoint may take (default 60s), else it goes on"},
+    {"within", 0, "TIME",
+     "time limit of its checkpoint (default 60s); after that the job continues"},
     END,
 };
 
 static const struct hsp_option resume_options[] = {
-    {"from", 0, "STEP", "from the checkpoint of this step, not the newest; 0: anew"},
+    {"from", 0, "STEP", "use the checkpoint of this step, not the newest; 0: start again"},
     END,
 };
 
 static const struct hsp_option check_options[] = {
-    {"threshold", 0, "PART", "too slow is less than this part of what is on record (default 0.7)"},
-    {"busy", 0, NULL, "measure nodes that execute a job, too, which slows it down meanwhile"},
+    {"threshold", 0, "PART", "report rates below this part of the recorded rate (default 0.7)"},
+    {"busy", 0, NULL, "also measure nodes that execute a job, and slow it down meanwhile"},
     END,
 };
 
 static const struct hsp_option drain_options[] = {
-    {"reason", 0, "TEXT", "why, for everybody who asks (required)"},
+    {"reason", 0, "TEXT", "reason, shown by status (required)"},
     END,
 };
 
 static const struct hsp_option undrain_options[] = {
-    {"reason", 0, "TEXT", "why, for the events"},
+    {"reason", 0, "TEXT", "reason, shown in the events"},
     END,
 };
 
 static const struct hsp_option allow_options[] = {
-    {"holder", 0, NULL, "to keep copies of the state of jobs that run elsewhere (required)"},
+    {"holder", 0, NULL, "store copies of the state of jobs that run elsewhere (required)"},
     END,
 };
 
 static const struct hsp_option adopt_options[] = {
-    {"force", 0, NULL, "also without nodes of its newest layout that are gone for good"},
-    {"from", 0, "NODE", "believe this node, or address, where agents do not tell the same"},
+    {"force", 0, NULL, "even if nodes of its newest layout are lost for good"},
+    {"from", 0, "NODE", "trust this node, or address, when agents contradict each other"},
     END,
 };
 
 static const struct hsp_option discard_options[] = {
-    {"force", 0, NULL, "also what is on record here"},
+    {"force", 0, NULL, "also delete state of jobs that hspmdd knows"},
     END,
 };
 
@@ -125,7 +128,7 @@ static const struct hsp_option wait_options[] = {
 
 static const struct hsp_option feed_options[] = {
     {"since", 0, "N", "only events after this number"},
-    {"follow", 'f', NULL, "and then as they come"},
+    {"follow", 'f', NULL, "then print new events as they occur"},
     END,
 };
 
@@ -136,7 +139,7 @@ static const struct hsp_option bundle_options[] = {
 
 static const struct hsp_option metrics_options[] = {
     {"since", 0, "STEP", "from this step on"},
-    {"all", 0, NULL, "also of a history that was given up, where no other was told since"},
+    {"all", 0, NULL, "also lines of a history that was given up and not yet replaced"},
     END,
 };
 
@@ -152,11 +155,11 @@ const struct hsp_command hsp_commands[] = {
      .operands = "JOB.yaml",
      .summary = "hand a job to hspmdd",
      .help =
-         "Sends the job file with the plan files it names, prints who will get what on the\n"
-         "devices there are and the commands to watch it. Paths in the job are paths on the\n"
-         "workers: absolute ones. checkpoint.path is a folder that stays, not one below /tmp:\n"
-         "the service hspmd-worker has a /tmp of its own, which is deleted when it stops. A job\n"
-         "for which there are not resources.min devices waits for them, and the answer says so\n"
+         "Sends the job file with the plan files it names, prints the placement on the present\n"
+         "devices and the commands to watch the job. Paths in the job are paths on the workers:\n"
+         "absolute ones. checkpoint.path is a folder that stays, not one below /tmp: the service\n"
+         "hspmd-worker has a /tmp of its own, which is deleted when it stops. A job that needs\n"
+         "more devices than are free (resources.min) waits for them, and the answer says so\n"
          "instead of a plan. With --verify it is not sent when its plan fails the check (exit\n"
          "code 1); while no worker is connected the plan is chosen as by verify. The model of a\n"
          "job that is done is in PATH/JOB/final, PATH being checkpoint.path, on the node that\n"
@@ -171,15 +174,14 @@ const struct hsp_command hsp_commands[] = {
      .summary = "show jobs and nodes, or all about one",
      .help =
          "Of a job also where it is in its data: the pass over them, the samples of that pass\n"
-         "which are used up, and all tokens read, as of its newest committed step; and by\n"
-         "what its executors talk to each other in the epoch that runs: connections by\n"
-         "shared memory (shm), Unix sockets (unix), TCP with TLS (tcp+tls), or TCP in\n"
-         "clear (tcp). Of nodes also which pairs of them cannot reach each other, since when,\n"
-         "and when that is tried again; jobs do without one of each two meanwhile. LEFT OUT lists\n"
-         "devices and nodes that plans do without because of a failure, until they are tried "
-         "again\n"
-         "by themselves or by undrain. A node that has gone is listed, with the time since then,\n"
-         "until node remove or forget_after.",
+         "which are used up, and all tokens read, as of its newest committed step; and the\n"
+         "transport between its executors in the epoch that runs: connections by shared memory\n"
+         "(shm), Unix sockets (unix), TCP with TLS (tcp+tls), or TCP in clear (tcp). Of nodes\n"
+         "also which pairs of them cannot reach each other, since when, and when that is tried\n"
+         "again; jobs use only one of each two meanwhile. LEFT OUT lists devices and nodes that\n"
+         "plans do without because of a failure, until they are tried again by themselves or by\n"
+         "undrain. A node that has gone is listed, with the time since then, until node remove\n"
+         "or forget_after.",
      .options = status_options,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSON),
@@ -199,7 +201,7 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_wait},
     {.name = "events",
      .operands = "[JOB]",
-     .summary = "what happened, of all or of one job",
+     .summary = "print the events of all jobs or of one",
      .help = "",
      .options = feed_options,
      .max_pos = 1,
@@ -207,7 +209,7 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_events},
     {.name = "logs",
      .operands = "JOB",
-     .summary = "what happened to a job",
+     .summary = "print the events of a job",
      .help = "",
      .options = feed_options,
      .min_pos = 1,
@@ -216,11 +218,11 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_logs},
     {.name = "metrics",
      .operands = "JOB",
-     .summary = "loss and the like of each step",
+     .summary = "loss, learning rate, gradient norm and time of each step",
      .help =
-         "-o csv and jsonl have all digits; numbers that are not finite are nan, inf or -inf,\n"
-         "in JSON texts. Of each step the newest epoch's line is kept. What was given up, as by\n"
-         "resume --from, is left out at once, before the job has come to its steps again.",
+         "-o csv and jsonl have all digits; numbers that are not finite are nan, inf or -inf, in\n"
+         "JSON texts. Of each step the newest epoch's line is kept. Steps that were given up, as\n"
+         "by resume --from, are left out at once, before the job has come to its steps again.",
      .options = metrics_options,
      .min_pos = 1,
      .max_pos = 1,
@@ -228,7 +230,7 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_metrics},
     {.name = "trace",
      .operands = "JOB",
-     .summary = "record what each device does in the next steps, for Perfetto or Chrome",
+     .summary = "record the work of each device in the next steps, for Perfetto or Chrome",
      .help =
          "All devices of the epoch that runs record the same steps: when each instruction begins\n"
          "and ends on the queues for computation, communication and state, with its step,\n"
@@ -236,8 +238,8 @@ const struct hsp_command hsp_commands[] = {
          "events: a process is a device, a thread a queue. All times are on the clock of hspmdd,\n"
          "as well as the round trips of heartbeats tell; how far each device may be off stands\n"
          "in otherData. Of a device with very many instructions in these steps spans are runs of\n"
-         "them. When the epoch ends meanwhile (a switch, a loss) the trace has what was recorded\n"
-         "until then, and says so. Training goes on, hardly slower; one trace of a job at a time.",
+         "them. When the epoch ends meanwhile (a switch, a loss) the trace ends there, and says\n"
+         "so. Training goes on, hardly slower; one trace of a job at a time.",
      .options = trace_options,
      .min_pos = 1,
      .max_pos = 1,
@@ -252,8 +254,8 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_scale},
     {.name = "cancel",
      .operands = "JOB",
-     .summary = "end a job; its state goes, its checkpoints stay",
-     .help = "Of a failed job it deletes the state that its workers keep.",
+     .summary = "cancel a job; its state is deleted, its checkpoints stay",
+     .help = "For a failed job it deletes the state that its workers store.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_cancel},
@@ -262,7 +264,7 @@ const struct hsp_command hsp_commands[] = {
      .summary = "remove a job that has ended; its checkpoints stay",
      .help =
          "Deletes its record and its metrics, and the state of a failed job on\n"
-         "its workers. Its checkpoints stay on disk, but resume cannot take them any more. The\n"
+         "its workers. Its checkpoints stay on disk, but resume cannot use them any more. The\n"
          "folder tb of hspmdd, which TensorBoard reads, stays too. Where several jobs of a name\n"
          "have ended it is refused, with their numbers.",
      .min_pos = 1,
@@ -275,52 +277,51 @@ const struct hsp_command hsp_commands[] = {
          "The job is then `suspended`, also over restarts of hspmdd, until it is resumed on the\n"
          "nodes there are then, or cancelled; wait waits on. Resume continues with the losses of\n"
          "a run that was never suspended: steps made while the checkpoint was written are made\n"
-         "again. A job that has not begun is suspended at once. A job that is being mended is\n"
-         "suspended when it runs again; resume takes the wish back.",
+         "again. A job that has not begun is suspended at once. A job that is recovering is\n"
+         "suspended when it runs again; resume withdraws the request.",
      .options = suspend_options,
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_suspend},
     {.name = "resume",
      .operands = "JOB",
-     .summary = "let a suspended, failed or cancelled job go on",
+     .summary = "resume a suspended, failed or cancelled job",
      .help =
-         "A failed job goes on from the state that its workers keep, and no step is made again;\n"
-         "others, and one whose workers have not all of it, from the newest checkpoint. Without\n"
-         "a checkpoint it begins anew, at step 0. With one it goes on with the next sample of\n"
-         "its data, so the files of data.path must be those it was trained on. Every element is\n"
-         "compared with what was written. Where no node has that checkpoint whole it is waited\n"
-         "for (state_wait), then the next older one is taken, which the event ckpt.fallback\n"
-         "tells with the steps that are made again. Where a node that has run the job is away,\n"
-         "or cannot look which there are, and no other sees one, the job waits, as status says;\n"
-         "--from 0 begins anew. Checkpoints of later steps than the one that the job went on\n"
-         "from are of another history, and not used any more, but --from may name any complete\n"
-         "one on disk. A job that runs is refused: cancel it first. Of a failed job\n"
-         "--from deletes the state that its workers keep.\n"
-         "A job of which the loss is not finite any more has diverged: resume is refused, and\n"
-         "names the newest checkpoint with a finite loss, for --from.\n"
-         "A job that is held after hspmdd --restore, as status says, goes on from the state that\n"
-         "its agents keep, else in the same way.",
+         "A failed job continues from the state that its workers store, and no step is computed\n"
+         "again. Other jobs, and a failed job whose workers lack part of that state, continue\n"
+         "from the newest checkpoint. Without a checkpoint it starts again at step 0. With one\n"
+         "it continues with the next sample of its data, so the files of data.path must be those\n"
+         "it was trained on. Every element is compared with the hash that was written. If no\n"
+         "node has the whole checkpoint the job waits for it (state_wait), then uses the next\n"
+         "older one; the event ckpt.fallback gives the number of steps that are computed again.\n"
+         "If a node that has run the job is away or cannot list its checkpoints, and no other\n"
+         "node sees one, the job waits, as status says; --from 0 starts again. Checkpoints of\n"
+         "later steps than the one that the job resumed from belong to another history, and are\n"
+         "not used any more, but --from may name any complete one on disk. A job that runs is\n"
+         "refused: cancel it first. For a failed job, --from deletes the state that its workers store.\n"
+         "A job whose loss is no longer finite has diverged: resume is refused, and names the\n"
+         "newest checkpoint with a finite loss, for --from. A job that is held after hspmdd\n"
+         "--restore, as status says, continues from the state that its agents store, else in the\n"
+         "same way.",
      .options = resume_options,
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_resume},
     {.name = "job adopt",
      .operands = "JOB",
-     .summary = "let a job go on that agents keep, and that hspmdd has lost",
+     .summary = "take over a job that agents store and hspmdd has lost",
      .help =
-         "For an hspmdd that began with an empty folder (its agents are foreign), or whose store "
-         "is\n"
-         "older than its agents (the job is behind, or was submitted since). Job file, plans and\n"
-         "data identity come from the agents, which keep them beside the state; the job goes on\n"
-         "from the newest version that they hold, and no step is lost. Where several have its\n"
-         "name its number does, or NUMBER@CLUSTER. All nodes of its newest layout must be "
-         "connected,\n"
-         "for one that is not may have gone further. It says whose papers it has taken. Where\n"
-         "agents do not tell the same, or one of several has the newest papers, it takes none and\n"
-         "lists what they say: --from names the one to believe. Other jobs that these nodes keep\n"
-         "stay as they are until they are adopted. Lines of metrics and events from before are\n"
-         "not here; the metrics.jsonl of the job is whole.",
+         "For an hspmdd that began with an empty folder (its agents are foreign), or whose store\n"
+         "is older than its agents (the job is behind, or was submitted since). Job file, plans\n"
+         "and data identity come from the agents, which store them beside the state; the job\n"
+         "continues from the newest version that they hold, and no step is lost. If several jobs\n"
+         "have the name, give the number, or NUMBER@CLUSTER. All nodes of its newest layout must\n"
+         "be connected, because a missing node may have newer state. The answer names the node\n"
+         "whose job record was used. If the agents contradict each other, or only one of several\n"
+         "has the newest job record, none is used and the answer lists them: choose one with\n"
+         "--from. Other jobs that these nodes store stay as they are until they are adopted.\n"
+         "Lines of metrics and events from before are not here; the metrics.jsonl of the job is\n"
+         "whole.",
      .options = adopt_options,
      .min_pos = 1,
      .max_pos = 1,
@@ -331,7 +332,7 @@ const struct hsp_command hsp_commands[] = {
      .help =
          "on_disk: complete, and the nodes that see it now; not_seen: nodes that could not look.\n"
          "gone: was reported complete, and no node sees it now, as checkpoint.keep deletes it.\n"
-         "given-up: the job went on from an earlier one since; only resume --from takes it.\n"
+         "given-up: the job resumed from an earlier one since; only resume --from uses it.\n"
          "status JOB says where they are, with -o json also the steps that are kept\n"
          "(checkpoint_steps).",
      .min_pos = 1,
@@ -349,10 +350,10 @@ const struct hsp_command hsp_commands[] = {
      .operands = "JOB|DIR",
      .summary = "read a job's checkpoints whole and compare all hashes",
      .help =
-         "Starts hspmd-worker --verify-checkpoint on this machine, so it is asked on a worker of\n"
-         "the job, or wherever the shared folder is. A word with a / is a folder: that of a job,\n"
-         "which is checkpoint.path/JOB. Steps there of an earlier job of the name are told apart.\n"
-         "Exit code 1 when something is damaged.",
+         "Starts hspmd-worker --verify-checkpoint on this machine, so run it on a worker of the\n"
+         "job, or on any host that mounts the shared folder. A word with a / is a folder: that\n"
+         "of a job, which is checkpoint.path/JOB. Steps there of an earlier job of the name are\n"
+         "told apart. Exit code 1 when something is damaged.",
      .min_pos = 1,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSON),
@@ -376,35 +377,34 @@ const struct hsp_command hsp_commands[] = {
      .summary = "measure nodes and the links between them again, and compare",
      .help =
          "All connected nodes, at most 64, or those named: each measures its devices again, then\n"
-         "each pair the link between them, both ways, as executors would use it. RECORD is what\n"
-         "planning goes by: the devices as measured when their agent started, the links as far as\n"
-         "uplinks tell. RATIO is the worst rate over that on record, SHARE the part of the time\n"
-         "that a device got its core. Less than the threshold is slow, or crowded. A latency is\n"
-         "slow when it is more than 1/threshold of the record and 0.1 ms longer. Nodes that\n"
-         "execute a job are left out. Nothing is changed; interrupted, it stops on the nodes, "
-         "too.\n"
-         "Exit code 1 when anything is slow, crowded or cannot be reached, 7 when nothing could\n"
-         "be measured.",
+         "each pair the link between them, both ways, as executors would use it. RECORD is the\n"
+         "rate that planning uses: of devices as measured when their agent started, of links as\n"
+         "computed from their uplinks. RATIO is the worst rate over that on record, SHARE the\n"
+         "part of the time that a device got its core. Less than the threshold is slow, or\n"
+         "crowded. A latency is slow when it is more than 1/threshold of the record and 0.1 ms\n"
+         "longer. Nodes that execute a job are left out. Nothing is changed; interrupted, it\n"
+         "stops on the nodes, too. Exit code 1 when anything is slow, crowded or cannot be\n"
+         "reached, 7 when nothing could be measured.",
      .options = check_options,
      .max_pos = 64,
      .formats = AS(TABLE) | AS(JSON),
      .run = hsp_cmd_node_check},
     {.name = "node allow",
      .operands = "NODE",
-     .summary = "let a node keep copies of state for jobs on other nodes",
+     .summary = "let a node store copies of state for jobs on other nodes",
      .help =
          "Such a node gets the whole state of those jobs, so none does before it is allowed. The\n"
-         "node may join later: the answer says that no node of that name has joined yet. It is\n"
-         "the name that is allowed: after the node is dead or has left, whoever holds the worker\n"
-         "key can take the name, and gets copies. `node deny` ends it. `status JOB` says when a\n"
-         "copy waits for it; `node show` says what is allowed.",
+         "node may join later: the answer says that no node of that name has joined yet. The\n"
+         "permission belongs to the name: after the node is dead or has left, any holder of the\n"
+         "worker key can take the name, and gets copies. `node deny` ends it. `status JOB` says\n"
+         "when a copy waits for it; `node show` shows the permission.",
      .options = allow_options,
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_node_allow},
     {.name = "node deny",
      .operands = "NODE",
-     .summary = "let a node keep no copies of state",
+     .summary = "stop a node from storing copies of state",
      .help = "Its copies move to other allowed nodes, where there are any, by a switch: no step\n"
              "is lost.",
      .min_pos = 1,
@@ -416,30 +416,29 @@ const struct hsp_command hsp_commands[] = {
      .help =
          "Its drain and its permissions are forgotten with it. Refused while it is connected,\n"
          "while it may come back, and while a job may need the state that it holds. Nodes that\n"
-         "have gone are forgotten by themselves after forget_after of hspmdd.yaml.\n"
-         "Also ends the claims of an agent under its name without a proof, and the word of this\n"
-         "node that there is a newer hspmdd.",
+         "have gone are forgotten by themselves after forget_after of hspmdd.yaml. Also ends the\n"
+         "claims of an agent under its name without a proof, and the report of this node of a\n"
+         "newer hspmdd.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_node_remove},
     {.name = "node adopt",
      .operands = "NODE",
-     .summary = "adopt all jobs that a node keeps and that are not on record here",
+     .summary = "adopt all jobs that a node stores and hspmdd does not know",
      .help =
-         "As job adopt, one after the other; the first that cannot be adopted ends it. Nodes that\n"
-         "are not here for a moment, as the job before was adopted, are waited for, 5 s at most.",
+         "As job adopt, one after the other; the first that cannot be adopted ends it. Nodes\n"
+         "that disconnect for a moment, when the job before was adopted, are waited for, 5 s at\n"
+         "most.",
      .options = adopt_options,
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_node_adopt},
     {.name = "node discard",
      .operands = "NODE|ADDRESS",
-     .summary = "delete what a node keeps of jobs that are not on record here",
-     .help =
-         "Also of jobs that are not adopted, on a node that is live. Its executors stop, the "
-         "state\n"
-         "of those jobs there is gone for good, and a foreign node joins. Refused where it keeps\n"
-         "more of a job than is on record here. Checkpoints stay.",
+     .summary = "delete the state on a node of jobs that hspmdd does not know",
+     .help = "Also of jobs that are not adopted, on a node that is live. Its executors stop, the\n"
+             "state of those jobs there is gone for good, and a foreign node joins. Refused if it\n"
+             "stores more of a job than hspmdd knows. Checkpoints stay.",
      .options = discard_options,
      .min_pos = 1,
      .max_pos = 1,
@@ -449,7 +448,7 @@ const struct hsp_command hsp_commands[] = {
      .summary = "move jobs off a node before it is taken away",
      .help =
          "No step is lost. The node stays connected and gets no work until undrain. It is\n"
-         "draining until nothing is left there, and REASON in status says what is; then it is\n"
+         "draining until it has no state, and REASON in status lists the rest; then it is\n"
          "drained. A final model that cannot be written there is written on another node; where\n"
          "there is none, status says so.",
      .options = drain_options,
@@ -466,19 +465,18 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_undrain},
     {.name = "plan",
      .operands = "JOB [FROM TO]",
-     .summary = "show who would get what, step time and memory; changes nothing",
+     .summary = "show placement, step time and memory of a plan; changes nothing",
      .help =
          "Plans the job for a described cluster and prints, for every rank, its device, blocks,\n"
          "sequences, times and memory, and the best structures that were rejected. The plan is\n"
-         "--plan, else the first of the job's annotations that fits, else the planner's.\n"
-         "-o yaml writes a total plan, ready for `annotations:` and compile --plan; of every\n"
-         "Reshard it says what it is (all_reduce, bsr, ..) and how many microseconds it takes.\n"
-         "With --transition: bytes and seconds of each link when the job goes from the plan file\n"
-         "FROM to TO, the busiest network card, and the phases of the switch. FROM may be the name "
-         "of\n"
-         "a job that hspmdd runs: the plan it has now. Rank i of FROM is\n"
-         "on the i-th device of the cluster, that of TO on the i-th that --exclude does not name;\n"
-         "those named are gone with all they had.",
+         "--plan, else the first of the job's annotations that fits, else the planner's. -o yaml\n"
+         "writes a total plan, ready for `annotations:` and compile --plan; of every Reshard it\n"
+         "gives the kind (all_reduce, bsr, ..) and the microseconds it takes. With --transition:\n"
+         "bytes and seconds of each link when the job goes from the plan file FROM to TO, the\n"
+         "busiest network card, and the phases of the switch. FROM may be the name of a job that\n"
+         "hspmdd runs: the plan it has now. Rank i of FROM is on the i-th device of the cluster,\n"
+         "that of TO on the i-th that --exclude does not name; the named ones are lost with\n"
+         "their state.",
      .options = plan_options,
      .min_pos = 1,
      .max_pos = 3,
@@ -488,8 +486,8 @@ const struct hsp_command hsp_commands[] = {
      .operands = "JOB",
      .summary = "print the total plan that a job at hspmdd runs",
      .help =
-         "Everything is said in it: uses, Reshards, homes. compile --plan makes the same programs\n"
-         "of it. While a job waits for its first devices it has none.",
+         "The plan is complete: uses, Reshards, homes. compile --plan makes the same programs of\n"
+         "it. While a job waits for its first devices it has none.",
      .min_pos = 1,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(YAML),
@@ -507,7 +505,7 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_compile},
     {.name = "verify",
      .operands = "PLAN|JOB",
-     .summary = "check on this machine that a plan computes what one device does",
+     .summary = "check on this machine that a plan gives the results of one device",
      .help =
          "The job's own templates at small extents run beside the program of one device; every\n"
          "tensor, gradient and parameter is compared; of a job that computes in bf16 twice: in\n"
@@ -544,7 +542,7 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_graph_show},
     {.name = "backup",
      .operands = "FILE",
-     .summary = "save what hspmdd knows of nodes and jobs, while it runs",
+     .summary = "save the store of hspmdd (nodes and jobs) while it runs",
      .help = "The file is for its owner only, and is replaced whole. `hspmdd -c CONFIG --restore\n"
              "FILE` puts it back. Not in it: keys, configuration, TensorBoard files, and training\n"
              "state, which is with the workers, and in checkpoints; see RECOVERY in hspmdd(8).\n"

@@ -11,11 +11,11 @@ enum { G_OUTPUT, G_ADDRESS, G_KEY, G_TIMEOUT, G_NO_HEADERS, G_HELP, G_VERSION, N
 #define TIMEOUT_MAX_MS (UINT64_C(1193) * 3600000) /* of 32 bits, whole hours */
 
 const struct hsp_option hsp_global_options[] = {
-    {"output", 'o', "FORMAT", "table, json, yaml, jsonl or csv: those that help CMD names"},
+    {"output", 'o', "FORMAT", "table, json, yaml, jsonl or csv, as listed by help CMD"},
     {"address", 'a', "ADDR", "hspmdd: HOST:PORT, or the path of its socket ($HSPMD_ADDRESS)"},
     {"key", 0, "FILE", "admin key for a HOST:PORT"},
     {"timeout", 0, "TIME", "of network calls, e.g. 500ms, 10s, 2m (default 10s)"},
-    {"no-headers", 0, NULL, "tables without their first line"},
+    {"no-headers", 0, NULL, "print tables without their header"},
     {"help", 'h', NULL, "this text"},
     {"version", 0, NULL, "version of the program"},
     {NULL, 0, NULL, NULL},
@@ -101,7 +101,7 @@ static enum hsp_status take(struct parse *p, int argc, const char *const *argv, 
     if (value == NULL || *slot != NULL) {
         return hsp_err_set(p->err, HSP_EINVAL, 0,
                            value == NULL ? "option --%s needs a value: %s"
-                                         : "option --%s stands twice, and is given once: %s",
+                                         : "option --%s is given twice, give it once: %s",
                            row->name, row->arg);
     }
     *slot = value;

@@ -86,8 +86,8 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
     }
     if (st == HSP_OK && !keys.have_admin && !hsp_addr_is_loopback(&addr)) {
         st = hsp_err_set(err, HSP_EPERM, 0,
-                         "%s is another host, which wants the admin key, and there is no %s: --key "
-                         "FILE names it; the path of a socket begins with /",
+                         "%s: hspmdd there needs the admin key, and there is no %s: name the key "
+                         "with --key FILE; the path of a socket begins with /",
                          r->address, HSP_DEFAULT_KEY);
     }
     if (st != HSP_OK) {
@@ -96,7 +96,7 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
     st = call(r, &keys, err);
     if (st == HSP_EAUTH && keys.have_admin) {
         struct hsp_err why = *err;
-        return hsp_err_set(err, st, 0, "%s: the key here is %s, that of hspmdd is its admin_key",
+        return hsp_err_set(err, st, 0, "%s: compare the key %s here with the admin_key of hspmdd",
                            why.msg, ctl->key != NULL ? ctl->key : HSP_DEFAULT_KEY);
     }
     if (st == HSP_EAUTH || st == HSP_EPERM || st == HSP_ENOMEM) {
@@ -106,8 +106,8 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
         char why[sizeof err->msg];
         (void)snprintf(why, sizeof why, "%s", err != NULL ? err->msg : "");
         return hsp_err_set(
-            err, HSP_ECLOSED, 0, "cannot reach hspmdd: %s; is it running? --address says where%s",
-            why, addr.local || keys.have_admin ? "" : "; without keys it has its socket only");
+            err, HSP_ECLOSED, 0, "cannot reach hspmdd: %s; is it running? set --address%s", why,
+            addr.local || keys.have_admin ? "" : "; without keys it listens on its socket only");
     }
     r->keyless = !addr.local && !keys.have_admin;
     *ret = r;
@@ -203,13 +203,13 @@ static enum hsp_status next_frame(struct hsp_remote *r, uint32_t wait_ms, struct
     enum hsp_status st = hsp_client_recv(r->client, wait_ms == UINT32_MAX ? 0 : wait_ms, ret, err);
     if (st == HSP_ETIMEDOUT) {
         return hsp_err_set(err, HSP_ECLOSED, 0,
-                           "hspmdd at %s did not answer within %u ms; --timeout gives it longer",
+                           "hspmdd at %s did not answer within %u ms; --timeout allows more time",
                            r->address, wait_ms);
     }
     if (st == HSP_ECLOSED || st == HSP_EIO) {
         return hsp_err_set(err, HSP_ECLOSED, 0, "hspmdd at %s closed the connection%s", r->address,
-                           r->keyless ? ": it wants the admin key; " HSP_DEFAULT_KEY
-                                        " is not there, --key FILE names it"
+                           r->keyless ? ": it needs the admin key; " HSP_DEFAULT_KEY
+                                        " does not exist, name the key with --key FILE"
                                       : "");
     }
     return st == HSP_OK ? HSP_OK : hsp_err_wrap(err, "hspmdd at %s", r->address);

@@ -112,19 +112,16 @@ static void wrong_lines_are_usage_errors(void **state)
         {{"plan", "a", "--no-zero=1", NULL},
          "hspmdctl: option --no-zero takes no value; see hspmdctl help plan\n"},
         {{"plan", "-ca", "-cb", "c", NULL},
-         "hspmdctl: option --cluster stands twice, and is given once: FILE; see hspmdctl help "
-         "plan\n"},
+         "hspmdctl: option --cluster is given twice, give it once: FILE; see hspmdctl help plan\n"},
         {{"compile", "a", NULL}, "hspmdctl: compile needs -o FILE; see hspmdctl help compile\n"},
         {{"plan", "a", "--exit-code", NULL},
          "hspmdctl: --exit-code needs --live; see hspmdctl help plan\n"},
         {{"node", "check", "--threshold", "2", NULL},
          "hspmdctl: --threshold 2 is not a part like 0.7; see hspmdctl help node check\n"},
         {{"wait", "a", "--for=pizza", NULL},
-         "hspmdctl: --for pizza: a job is awaited until done, running or step=N; see hspmdctl "
-         "help wait\n"},
+         "hspmdctl: --for pizza: use done, running or step=N; see hspmdctl help wait\n"},
         {{"wait", "a", "--for", "step=x", NULL},
-         "hspmdctl: --for step=x: a job is awaited until done, running or step=N; see hspmdctl "
-         "help wait\n"},
+         "hspmdctl: --for step=x: use done, running or step=N; see hspmdctl help wait\n"},
         {{"plan", "a", "-s", "svg", NULL},
          "hspmdctl: --schedule takes text or trace; see hspmdctl help plan\n"},
         {{"version", "--timeout", "1194h", NULL},

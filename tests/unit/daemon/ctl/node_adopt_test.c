@@ -89,8 +89,8 @@ static void agents_that_say_hello_again_are_awaited(void **state)
     play.n_st = 4;
     memcpy(play.st, st, sizeof st);
     assert_int_equal(node_adopt(&out, &len), 0);
-    assert_string_equal(out, "job 1 is adopted; papers of b (10.0.0.2:9)\n"
-                             "job 2 is adopted; papers of b (10.0.0.2:9)\n");
+    assert_string_equal(out, "job 1 was adopted; job record of b (10.0.0.2:9)\n"
+                             "job 2 was adopted; job record of b (10.0.0.2:9)\n");
     assert_string_equal(play.jobs, "1@ab 2@ab 2@ab 2@ab ");
     assert_int_equal(play.n_asked, 3);
     free(out);

@@ -138,7 +138,7 @@ static void who_is_no_member_is_found_by_its_address(void **state)
     char *t = node_text("[{\"name\": \"x\", \"state\": \"foreign\", \"reason\": \"why\", "
                         "\"address\": \"10.0.0.7\", \"keeps\": [], \"devices\": []}]",
                         true);
-    assert_non_null(strstr(t, "\nno member; it calls from 10.0.0.7\n"));
+    assert_non_null(strstr(t, "\nnot a member; it connects from 10.0.0.7\n"));
     free(t);
 }
 

@@ -85,17 +85,17 @@ static void status_says_where_the_state_is(void **state)
     free(t);
     t = status_text("{\"jobs\": [{\"name\": \"j\", \"checkpoint_path\": \"/c\", "
                     "\"keeps_state\": true}]}");
-    assert_non_null(strstr(t, "\ncheckpoints: in /c/j, of each of its nodes\nstate: kept by its "
-                              "workers; resume goes on from it, cancel or forget deletes it\n"));
+    assert_non_null(strstr(t, "\ncheckpoints: in /c/j, of each of its nodes\nstate: stored by its "
+                              "workers; resume uses it, cancel or forget deletes it\n"));
     free(t);
     t = status_text("{\"jobs\": [{\"name\": \"j\", \"keeps_state\": true, "
                     "\"nodes_per_shard_min\": 0}]}");
-    assert_non_null(strstr(t, "; resume waits for the part that is on no node here, cancel"));
+    assert_non_null(strstr(t, "; resume waits for the part that is on no connected node, cancel"));
     free(t);
     t = status_text("{\"jobs\": [{\"name\": \"j\", \"keeps_state\": true, \"diverged\": true}]}");
-    assert_null(strstr(t, "resume goes on from it"));
+    assert_null(strstr(t, "resume uses it"));
     assert_non_null(
-        strstr(t, "from a checkpoint before that: resume names it, for --from, cancel"));
+        strstr(t, "from an earlier checkpoint: resume names that checkpoint, for --from, cancel"));
     free(t);
 }
 
@@ -253,9 +253,8 @@ static void status_shows_what_plans_do_without(void **state)
         "\"XID 48\", \"ends\": \"when it is reset\"}]}",
         0);
     assert_null(strstr(t, "broken-link"));
-    assert_non_null(strstr(t,
-                           "\nAfter a failure jobs do without these for a while, see LEFT OUT in "
-                           "hspmdctl(1):\nLEFT OUT OF JOB BECAUSE OF "));
+    assert_non_null(strstr(t, "\nAfter a failure jobs do not use these for a while, see LEFT OUT "
+                              "in hspmdctl(1):\nLEFT OUT OF JOB BECAUSE OF "));
     assert_non_null(
         strstr(t, "\na/1      j      out-of-memory 12.00 s       588.00 s no memory for it\n"));
     assert_non_null(strstr(t, "\nb/0      all    cordoned "));
