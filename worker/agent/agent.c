@@ -186,8 +186,8 @@ static void fence(struct hsp_agent *a, const struct hsp_m_fenced *m)
         return;
     }
     hsp_ai_log(a, 4,
-               "the coordinator has given this process up: %s; what runs here is ended, what is "
-               "sealed stays, and the node joins anew",
+               "the coordinator has given up this process: %s; its executors end, its sealed state "
+               "stays, and the node joins again",
                why);
     a->incarnation = (struct hsp_digest){0, 0};
     a->fencing = true;
@@ -255,8 +255,8 @@ static void no_place(struct hsp_agent *a, const struct hsp_m_parked *p)
 {
     uint32_t wait = p->again_ms < MOST_AGAIN_MS ? p->again_ms : MOST_AGAIN_MS;
     hsp_ai_log(a, 4,
-               "the coordinator has no place for this node, which is no member of it: %s; what it "
-               "keeps stays, and it asks again in %u s",
+               "the coordinator has no place for this node, which is not a member: %s; its state "
+               "stays, and it asks again in %u s",
                p->reason, (wait + 999) / 1000);
     hang_up(a, "no place");
     a->connect_ms = a->now_ms + wait;
@@ -279,8 +279,8 @@ static void parked(struct hsp_agent *a, const struct hsp_m_parked *p)
     a->beat_ms = a->now_ms + a->heartbeat_ms;
     hsp_ai_pace(a);
     hsp_ai_log(a, 4,
-               "the coordinator does not take this node in, what it keeps stays: %s; see hspmdctl "
-               "node list there",
+               "the coordinator does not accept this node, its state stays: %s; see hspmdctl node "
+               "list there",
                p->reason);
 }
 

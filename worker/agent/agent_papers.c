@@ -12,7 +12,7 @@ static void keep(struct hsp_agent *a, const struct hsp_msg *m)
     }
     const char *no = hsp_ai_keep_papers(a, m);
     if (no != NULL) {
-        hsp_ai_log(a, 3, "the papers of job %u are not kept: %s", m->u.papers.job, no);
+        hsp_ai_log(a, 3, "the record of job %u is not stored: %s", m->u.papers.job, no);
         return;
     }
     hsp_ai_shell_papers(a, HSP_AACT_KEEP_PAPERS, m);
@@ -41,7 +41,7 @@ void hsp_ai_papers_tick(struct hsp_agent *a)
     }
     if (a->discarding && !busy) {
         a->discarding = false;
-        hsp_ai_hang_up(a, "what it keeps is gone: it says hello again", false);
+        hsp_ai_hang_up(a, "its state is gone: it connects again", false);
     }
 }
 
@@ -52,6 +52,6 @@ void hsp_ai_papers(struct hsp_agent *a, const struct hsp_msg *m)
     case HSP_PAPERS_ASK: hsp_ai_shell_papers(a, HSP_AACT_READ_PAPERS, m); break;
     case HSP_PAPERS_DISCARD: discard(a, m); break;
     case HSP_PAPERS_TOLD:
-    case HSP_PAPERS_NONE: hsp_ai_log(a, 3, "papers of no use are passed over"); break;
+    case HSP_PAPERS_NONE: hsp_ai_log(a, 3, "an unusable job record is ignored"); break;
     }
 }

@@ -64,8 +64,7 @@ void hsp_ai_seal_tick(struct hsp_agent *a)
             if (late && stuck(&a->dev[i])) {
                 give_up(a, i);
             } else if (late) {
-                hsp_ai_kill(a, i,
-                            "ended, since it did not stop its job in time when it was told to");
+                hsp_ai_kill(a, i, "ended, because it did not stop its job in time");
             }
         }
     }

@@ -45,7 +45,7 @@ const char *hsp_ai_keep(struct hsp_agent *a, const struct hsp_msg *m)
     const struct hsp_agent_kept *old = kept_of(a, p->job);
     if (old != NULL && !hsp_cluster_none(old->cluster) &&
         !hsp_digest_equal(old->cluster, p->cluster)) {
-        return "this node keeps state of a job of this number of another cluster; node discard "
+        return "this node stores state of a job of this number of another cluster; node discard "
                "deletes it";
     }
     if (old != NULL && old->epoch > m->epoch) {
@@ -57,7 +57,7 @@ const char *hsp_ai_keep(struct hsp_agent *a, const struct hsp_msg *m)
     struct hsp_agent_kept *k = kept_add(a, p->job);
     if (k == NULL) {
         return or_failed(
-            a, hsp_arena_printf(a->arena, "this node keeps state of %u other jobs", a->n_kept));
+            a, hsp_arena_printf(a->arena, "this node stores state of %u other jobs", a->n_kept));
     }
     k->cluster = p->cluster;
     k->generation = p->generation;
@@ -77,13 +77,13 @@ const char *hsp_ai_keep_papers(struct hsp_agent *a, const struct hsp_msg *m)
         return "they are of a cluster that has not taken this node in";
     }
     if (other && !hsp_digest_equal(old->cluster, p->from)) {
-        return "this node keeps state of a job of this number of another cluster; node discard "
+        return "this node stores state of a job of this number of another cluster; node discard "
                "deletes it";
     }
     struct hsp_agent_kept *k = kept_add(a, p->job);
     if (k == NULL) {
         return or_failed(
-            a, hsp_arena_printf(a->arena, "this node keeps state of %u other jobs", a->n_kept));
+            a, hsp_arena_printf(a->arena, "this node stores state of %u other jobs", a->n_kept));
     }
     k->cluster = p->cluster;
     k->generation = p->generation;
@@ -96,7 +96,7 @@ const char *hsp_ai_may_not_delete(struct hsp_agent *a, uint32_t job, uint64_t kn
 {
     const struct hsp_agent_kept *k = kept_of(a, job);
     if (k == NULL) {
-        return a->kept_more ? "this node keeps state of more jobs than it can list, and knows "
+        return a->kept_more ? "this node stores state of more jobs than it can list, and knows "
                               "nothing of this one"
                             : NULL;
     }
@@ -128,10 +128,10 @@ static bool in_use(const struct hsp_agent *a, uint32_t job)
 const char *hsp_ai_is_kept(struct hsp_agent *a, uint32_t job, struct hsp_digest id)
 {
     const struct hsp_agent_kept *k = kept_of(a, job);
-    return k == NULL                           ? "nothing of it is here"
-           : !hsp_digest_equal(k->cluster, id) ? "what is here is of a job of this number of "
-                                                 "another cluster"
-                                               : NULL;
+    return k == NULL ? "nothing of it is here"
+           : !hsp_digest_equal(k->cluster, id)
+               ? "the state here is of a job of this number of another cluster"
+               : NULL;
 }
 
 bool hsp_ai_may_tidy(struct hsp_agent *a, uint32_t job, uint64_t epoch)
@@ -193,11 +193,10 @@ uint32_t hsp_ai_offered(struct hsp_agent *a, uint32_t n)
     if (n <= HSP_MSG_HOLDINGS) {
         return n;
     }
-    hsp_ai_log(
-        a, 4,
-        "%u pieces of state are here, and hspmdd hears of the newest %u alone: older jobs may "
-        "not find theirs",
-        n, HSP_MSG_HOLDINGS);
+    hsp_ai_log(a, 4,
+               "%u pieces of state are here, and only the newest %u are reported to hspmdd: older "
+               "jobs may not find theirs",
+               n, HSP_MSG_HOLDINGS);
     return HSP_MSG_HOLDINGS;
 }
 

@@ -392,6 +392,6 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
         }
         pass(a, device, m);
         break;
-    default: hsp_ai_kill(a, device, "it sent what no executor sends"); break;
+    default: hsp_ai_kill(a, device, "it sent an invalid message"); break;
     }
 }

@@ -118,8 +118,8 @@ static void on_done(uv_work_t *w, int status)
         s->measures = s->measures && t->what != MEASURE;
     }
     if (status == 0 && t->what == SCAN && t->st != HSP_OK) {
-        (void)hsp_err_wrap(&t->err, "the state folder cannot be read, so this node does not know "
-                                    "what it keeps");
+        (void)hsp_err_wrap(&t->err,
+                           "the state folder cannot be read, so this node does not know its state");
         hsp_agent_fail(s, &t->err);
     } else if (status == 0 && t->st != HSP_OK) {
         complain(t);

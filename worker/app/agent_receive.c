@@ -40,7 +40,7 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
     hsp_arena_reset(s->arena);
     enum hsp_status st = hsp_msg_read(f, s->arena, &m, &err);
     if (st == HSP_EVERSION) { /* a newer program says more than we know: the rest of it counts */
-        hsp_log(s->log, HSP_LOG_INFO, "agent", "%s: %s is passed over", hsp_net_name(s->net, conn),
+        hsp_log(s->log, HSP_LOG_INFO, "agent", "%s: %s is ignored", hsp_net_name(s->net, conn),
                 err.msg);
     } else if (st != HSP_OK) {
         hsp_log(s->log, HSP_LOG_ERROR, "agent", "%s: %s", hsp_net_name(s->net, conn), err.msg);

@@ -145,7 +145,7 @@ static void tell_folders(struct hsp_agent_setup *u, struct hsp_logger *log)
     while (d != NULL && (e = readdir(d)) != NULL) {
         if (strncmp(e->d_name, "job-", 4) == 0 && hsp_is_folder(dirfd(d), e->d_name)) {
             hsp_log(log, HSP_LOG_WARN, "agent",
-                    "%s/%s is a folder with the name of a state file: it is passed over; remove it",
+                    "%s/%s is a folder with the name of a state file: it is ignored; remove it",
                     u->dir, e->d_name);
         }
     }
@@ -401,8 +401,7 @@ static void find_gpus(struct hsp_agent_setup *u, struct hsp_logger *log)
     }
     if (hsp_gpuwatch_open(NULL, NULL, u->wanted, u->cfg.n_devices, &u->gpus, &err) != HSP_OK) {
         hsp_log(log, HSP_LOG_NOTICE, "probe",
-                "the health of GPUs is not watched, which links they have is not known: %s",
-                err.msg);
+                "the health of GPUs is not watched, their links are not known: %s", err.msg);
         return;
     }
     for (uint32_t i = 0; i < u->cfg.n_devices; i++) {
@@ -465,7 +464,7 @@ static const char *read_conf(struct hsp_agent_setup *u, struct hsp_logger *log, 
     if (st != HSP_OK && st != HSP_ENOENT) {
         *unknown = true;
         hsp_log(log, HSP_LOG_WARN, "probe",
-                "settings of NCCL: %s; with TLS NCCL is not used; mend the file and restart",
+                "settings of NCCL: %s; with TLS NCCL is not used; fix the file and restart",
                 err.msg);
     }
     return copy;
@@ -480,7 +479,7 @@ static void make_env(struct hsp_agent_setup *u, uint32_t i, const struct hsp_ncc
     if (hsp_nccl_env_make(o, u->arena, &u->env[i], &made, &err) != HSP_OK) {
         u->nccl_unknown[i] = true;
         hsp_log(log, HSP_LOG_WARN, "probe",
-                "device %" PRIu32 ": NCCL is told nothing, and with TLS it is not used: %s", i,
+                "device %" PRIu32 ": NCCL gets no settings, and with TLS it is not used: %s", i,
                 err.msg);
     } else if (made[0] != '\0') {
         hsp_log(log, HSP_LOG_INFO, "probe", "device %" PRIu32 ": %s from %s", i, made,

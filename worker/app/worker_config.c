@@ -87,9 +87,8 @@ static const struct hsp_cfg_field fields[] = {
      .dflt = "2",
      .min = 0,
      .max = HSP_WORKER_DEVICES,
-     .help =
-         "of so many jobs that run elsewhere a copy of the state is kept here, in state_dir, as "
-         "far as `hspmdctl node allow` lets it"},
+     .help = "number of jobs running elsewhere whose state may be copied here, into state_dir, if "
+             "`hspmdctl node allow` permits it"},
     {.path = "network",
      .type = HSP_FIELD_NODE,
      .offset = AT(network_node),
@@ -106,7 +105,7 @@ static const struct hsp_cfg_field fields[] = {
      .help =
          "one entry per device: kind (cpu, cuda); of a cpu speed (fraction of a core it may use), "
          "memory (offered to\n# jobs), threads (of its compute pool); of a cuda index (which GPU, "
-         "several may name one), memory (what it may\n# take, default all that is free at the "
+         "several may name one), memory (its\n# limit, default all that is free at the "
          "start): "
          "[{kind: cuda, index: 0, memory: 70GiB}]"},
 };
@@ -151,7 +150,7 @@ static const struct hsp_cfg_field gpu_fields[] = {
      .dflt = "0",
      .min = 0,
      .max = 1099511627776.0,
-     .help = "what it may take; 0: all that is free at the start"},
+     .help = "limit of its memory; 0: all that is free at the start"},
     {.path = "speed",
      .type = HSP_FIELD_F64,
      .offset = DEV_AT(speed),
@@ -194,8 +193,7 @@ static enum hsp_status load_device(const struct hsp_yaml *node, struct hsp_arena
     enum hsp_status st =
         hsp_fields_load(gpu ? gpu_fields : cpu_fields, n, node, arena, ret, NULL, err);
     if (st == HSP_OK && !gpu && strcmp(ret->kind, "cpu") != 0) {
-        return hsp_yaml_error(node, err, "device kind %.20s is not known, cpu and cuda are",
-                              ret->kind);
+        return hsp_yaml_error(node, err, "unknown device kind %.20s: use cpu or cuda", ret->kind);
     }
     return st;
 }
@@ -272,7 +270,7 @@ static enum hsp_status check_card(const struct hsp_worker_config *c, const struc
     }
     for (uint32_t i = 0; i < c->n_cards; i++) {
         if (strcmp(c->cards[i].name, card->name) == 0) {
-            return hsp_yaml_error(node, err, "card %s stands twice", card->name);
+            return hsp_yaml_error(node, err, "card %s is given twice", card->name);
         }
     }
     const char *colon = strchr(card->address, ':');
@@ -322,8 +320,8 @@ static enum hsp_status check_listen(const struct hsp_worker_config *c, const cha
     bool told = c->advertise_address != NULL && c->advertise_address[0] != '\0';
     if (!told && (strcmp(c->listen, "0.0.0.0") == 0 || strcmp(c->listen, "::") == 0)) {
         return hsp_err_set(err, HSP_EPARSE, 0,
-                           "%s: listen: %s needs advertise_address, what peers shall dial", name,
-                           c->listen);
+                           "%s: listen: %s needs advertise_address, the address that peers dial",
+                           name, c->listen);
     }
     return HSP_OK;
 }

@@ -89,7 +89,7 @@ enum hsp_status hsp_sum_check(const struct hsp_call *c, const struct hsp_sum *s,
     }
     if (!same_shape(out, own) || (s->add != NULL && !same_shape(s->add, own)) ||
         (s->bias != NULL && (s->bias->rank != 1 || s->bias->ext[0] != own->ext[own->rank - 1]))) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "%s and what is added to it differ in shape",
+        return hsp_err_set(err, HSP_EINVAL, 0, "%s and its addend differ in shape",
                            hsp_op_name(c->op));
     }
     return HSP_OK;

@@ -314,7 +314,7 @@ static enum hsp_status begin(struct hsp_data_cache *c, const struct hsp_data_wis
 {
     if (c->n_left >= HSP_DATA_LEFT_BEHIND) {
         return hsp_err_set(err, HSP_EIO, 0,
-                           "%s is not read: %u readings of data files do not end; mend the file "
+                           "%s is not read: %u readings of data files do not end; repair the file "
                            "system that does not answer, or start hspmd-worker again",
                            w->path, c->n_left);
     }

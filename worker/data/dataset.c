@@ -265,12 +265,12 @@ static enum hsp_status look_at_file(const char *name, const struct hsp_data_byte
         return hsp_err_set(
             err, HSP_ESTALE, 0,
             "%s has changed while the job reads it: it was written again, with %" PRIu64
-            " bytes as before; the job goes on when it is as it was",
+            " bytes as before; the job continues when the file is restored",
             name, now.bytes);
     }
     return hsp_err_set(err, HSP_ESTALE, 0,
                        "%s has changed while the job reads it: it has %" PRIu64
-                       " bytes and had %" PRIu64 "; the job goes on when it is as it was",
+                       " bytes and had %" PRIu64 "; the job continues when the file is restored",
                        name, now.bytes, b->id.bytes);
 }
 

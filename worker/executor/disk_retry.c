@@ -14,10 +14,10 @@ static const char *remedy_of(int sys)
     case EPERM:
     case EROFS: return "let the user of hspmd-worker write there";
     case ENOTDIR:
-    case EISDIR: return "move away what is there instead";
+    case EISDIR: return "move away the file or folder in its place";
     case ETIMEDOUT: return "is its file server up?";
     case ENAMETOOLONG: return "take a shorter checkpoint.path";
-    default: return "see to that disk";
+    default: return "check that disk";
     }
 }
 

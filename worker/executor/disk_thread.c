@@ -122,7 +122,7 @@ static enum hsp_status no_answer(const struct hsp_disk_thread *k, struct hsp_err
 {
     double s = (double)(hsp_clock_ns() - k->since_ns) * 1e-9;
     enum hsp_status st =
-        hsp_err_set(err, HSP_ETIMEDOUT, 0, "%s does not answer since %.0f s", k->path, s);
+        hsp_err_set(err, HSP_ETIMEDOUT, 0, "%s has not answered for %.0f s", k->path, s);
     if (err != NULL) {
         err->sys = ETIMEDOUT;
     }

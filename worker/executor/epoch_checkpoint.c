@@ -168,9 +168,10 @@ static enum hsp_status blame(const struct hsp_ex_epoch *e, const struct unable *
     switch (u->code) {
     case HSP_ECANCELED: return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch is over");
     case HSP_ENOENT:
-        return hsp_err_set(err, HSP_EIO, 0,
-                           "%s%s: %s is not there, but on %s: mount checkpoint.path on all nodes",
-                           who, more, dir, e->pkg.peers[0].name);
+        return hsp_err_set(
+            err, HSP_EIO, 0,
+            "%s%s: %s is missing here, but is on %s: mount checkpoint.path on all nodes", who, more,
+            dir, e->pkg.peers[0].name);
     case HSP_ETIMEDOUT:
         return hsp_err_set(err, HSP_EIO, 0, "%s%s: %s does not answer; is its file server up?", who,
                            more, dir);
@@ -305,7 +306,7 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
         if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
             (*disk = commit(e, &w, version, &ret->content, err)) != HSP_OK) {
             if (*disk == HSP_EDIGEST && e->p->n_ranks > 1) { /* all ranks have written */
-                (void)hsp_err_wrap(err, "not all that was written is seen here: checkpoint.path "
+                (void)hsp_err_wrap(err, "some written files are not seen here: checkpoint.path "
                                         "must be one folder on all nodes (or shared: false)");
             }
             (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);

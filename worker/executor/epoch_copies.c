@@ -30,7 +30,7 @@ static enum hsp_status read_kind(struct hsp_ex_epoch *e, struct hsp_state_segmen
     const struct hsp_box_id id = hsp_epoch_box_id(e, r->param, k);
     uint32_t i = hsp_segment_find(s, r->param, e->pkg.kinds[k], &r->box);
     if (i == UINT32_MAX) {
-        return hsp_err_set(err, HSP_ENOENT, 0, "a part of %s is not at home here",
+        return hsp_err_set(err, HSP_ENOENT, 0, "a part of %s is not owned here",
                            e->pkg.params[r->param].name);
     }
     const struct hsp_segment_row *row = hsp_segment_row_at(s, i);
@@ -125,7 +125,7 @@ enum hsp_status hsp_epoch_learn_version(struct hsp_ex_epoch *e, uint64_t *versio
         teller++;
     }
     if (teller == e->pkg.n_peers) {
-        return hsp_err_set(err, HSP_EPROTO, 0, "nobody of this switch knows the version");
+        return hsp_err_set(err, HSP_EPROTO, 0, "no member of this switch knows the version");
     }
     if (!e->pkg.peers[e->p->rank].voted) {
         return e->mesh[HSP_MESH_MOVE]->ops->recv(e->mesh[HSP_MESH_MOVE], teller, CHANNEL_VERSION,

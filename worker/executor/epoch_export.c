@@ -52,7 +52,7 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t versio
     const struct hsp_state_segment *s = hsp_epoch_home(e, version);
     uint32_t i = hsp_segment_find(s, param, kind, box);
     if (i == UINT32_MAX) {
-        return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not at home here",
+        return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not owned here",
                            e->pkg.params[param].name);
     }
     const struct hsp_segment_row *row = hsp_segment_row_at(s, i);

@@ -25,14 +25,14 @@ struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_log
         return NULL;
     }
     if (o->gpu == 0) {
-        st = hsp_err_set(&err, HSP_EUNSUPPORTED, 0, "which GPU this is cannot be told");
+        st = hsp_err_set(&err, HSP_EUNSUPPORTED, 0, "the GPU cannot be identified");
     } else if (getrandom(&opts.process, sizeof opts.process, 0) != sizeof opts.process) {
         st = hsp_err_set(&err, HSP_EIO, 0, "no random numbers");
     }
     st = st == HSP_OK ? hsp_nccl_open(&opts, &n, &err) : st;
     if (st != HSP_OK) {
-        hsp_log(log, HSP_LOG_INFO, "executor",
-                "%s: what this GPU tells others goes through the memory of the host", err.msg);
+        hsp_log(log, HSP_LOG_INFO, "executor", "%s: messages of this GPU go through host memory",
+                err.msg);
         return NULL;
     }
     hsp_log(log, HSP_LOG_INFO, "executor", "NCCL %d", hsp_nccl_version(n));
@@ -135,8 +135,7 @@ static void note_failure(struct hsp_ex_epoch *e, const struct hsp_err *why)
     unsigned times = atomic_fetch_add(&e->env->nccl_failed, 1) + 1;
     hsp_log(e->env->log, HSP_LOG_WARN, "executor", "epoch %" PRIu64 " of job %u: %s%s", e->number,
             e->p->job, why->msg,
-            times >= MAX_FAILURES ? "; from now on what GPUs tell each other goes by the mesh"
-                                  : "");
+            times >= MAX_FAILURES ? "; from now on messages between GPUs use the mesh" : "");
 }
 
 /* Returns true if NCCL was given up for a lost peer that is to be reported; @why is then the reason

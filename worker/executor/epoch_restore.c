@@ -164,7 +164,7 @@ static enum hsp_status asked_box(const struct hsp_ex_epoch *e, const struct ask 
               ret->hi[0] - ret->lo[0] == 1);
     }
     return ok ? HSP_OK
-              : hsp_err_set(err, HSP_EPROTO, 0, "%s asks for what is not there",
+              : hsp_err_set(err, HSP_EPROTO, 0, "%s asks for a missing piece",
                             e->pkg.peers[peer].name);
 }
 
@@ -342,7 +342,7 @@ static enum hsp_status owned_sum(const struct restore *r, uint64_t *ret, struct 
         for (uint8_t k = 0; g->from == e->p->rank && k < e->pkg.n_kinds; k++) {
             uint32_t at = hsp_segment_find(s, g->param, e->pkg.kinds[k], &g->box);
             if (at == UINT32_MAX) {
-                return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not at home here",
+                return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not owned here",
                                    e->pkg.params[g->param].name);
             }
             const struct hsp_segment_row *row = hsp_segment_row_at(s, at);
@@ -397,8 +397,8 @@ static enum hsp_status verify_mine(struct restore *r, struct hsp_err *err)
     struct hsp_err why = {0};
     if (r->verified) {
         return hsp_err_set(err, HSP_EDIGEST, 0,
-                           "checkpoint %" PRIu64 " is not what its manifest tells, although all of "
-                           "its tensors are",
+                           "checkpoint %" PRIu64
+                           " does not match its manifest, although all of its tensors do",
                            r->version);
     }
     r->verified = true;

@@ -81,9 +81,9 @@ void hsp_epoch_mark_folder(struct hsp_ex_epoch *e)
     }
     hsp_log(e->env->log, HSP_LOG_WARN, "executor",
             st == HSP_ETIMEDOUT
-                ? "checkpoint.path of job %u does not answer here: %s: the job trains, and its "
+                ? "checkpoint.path of job %u does not answer here: %s: training continues, and its "
                   "checkpoints wait until there is an answer; is its file server up?"
-                : "checkpoint.path of job %u is of no use here: %s",
+                : "checkpoint.path of job %u cannot be used here: %s",
             e->p->job, err.msg);
     if (st != HSP_ETIMEDOUT) { /* may still succeed: the first checkpoint shows it */
         tell_begin(e, &err);

@@ -120,7 +120,7 @@ static enum hsp_status add_replicas(struct hsp_ex_epoch *e, struct hsp_replica_c
     for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
         uint32_t row = find_row(home, places, r->param, e->pkg.kinds[k], &r->box);
         if (row == NONE || (r->from != e->p->rank && r->to != e->p->rank)) {
-            return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not at home here",
+            return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not owned here",
                                e->pkg.params[r->param].name);
         }
         if (!hsp_grow(&t->replica, &t->cap, t->n + 1, sizeof *t->replica, MAX_REPLICAS)) {
@@ -527,7 +527,7 @@ static enum hsp_status announce(struct settling *s, bool wrong, struct hsp_err *
         }
         s->placed = first != NULL;
         st = hsp_err_set(err, HSP_EDIGEST, 0, "equal copies of version %" PRIu64 " differ: %s%s%s",
-                         s->version, first != NULL ? "wrong at " : "nobody can tell where",
+                         s->version, first != NULL ? "wrong at " : "the place is not known",
                          first != NULL ? first : "", others);
     }
     free(all);

@@ -238,7 +238,7 @@ static enum hsp_status ask(const char *program, const char *device, const char *
     bool died = !WIFEXITED(status);
     if ((died || WEXITSTATUS(status) != 0) && (died || said[0] == '\0')) {
         return hsp_err_set(err, HSP_ENODEV, 0, "%s: %s", what,
-                           died ? "its process was killed" : "its process ended without a word");
+                           died ? "its process was killed" : "its process ended without an answer");
     }
     if (WEXITSTATUS(status) != 0) { /* in its own words */
         return hsp_err_set(err, HSP_ENODEV, 0, "%s", said);

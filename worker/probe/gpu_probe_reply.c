@@ -112,12 +112,12 @@ static const char *take_info(const cJSON *o, struct hsp_device_info *d)
     const cJSON *bf16 = cJSON_GetObjectItemCaseSensitive(o, "bf16");
     if (!take_text(o, "name", d->name, sizeof(d->name)) ||
         !take_text(o, "pci", d->pci, sizeof(d->pci)) || !take_uuid(o, d->uuid)) {
-        return "which it is";
+        return "its identity";
     }
     if (!take_number(o, "sm", 1, 1e4, &sm) || !take_number(o, "n_sms", 1, 1e6, &n) ||
         !take_number(o, "memory_bytes", 1, 1e15, &memory) ||
         !take_number(o, "free_bytes", 0, memory, &unused) || !cJSON_IsBool(bf16)) {
-        return "what it is";
+        return "its properties";
     }
     d->sm = (int)sm;
     d->n_sms = (int)n;

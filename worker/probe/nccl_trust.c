@@ -80,11 +80,10 @@ bool hsp_nccl_known(hsp_getenv get, char why[HSP_NCCL_WHY])
                        "unset it in the agent's environment",
                        plugin != NULL ? plugin : "not set");
     } else if (get("NCCL_COMM_ID") != NULL) {
-        hsp_str_printf(
-            why, HSP_NCCL_WHY,
-            "NCCL_COMM_ID is %.100s, where NCCL's ranks meet, whatever is trusted; unset "
-            "it in the agent's environment",
-            get("NCCL_COMM_ID"));
+        hsp_str_printf(why, HSP_NCCL_WHY,
+                       "NCCL_COMM_ID is %.100s, where NCCL's ranks meet regardless of "
+                       "trusted_network; unset it in the agent's environment",
+                       get("NCCL_COMM_ID"));
     }
     return why[0] == '\0';
 }

@@ -282,7 +282,7 @@ static enum hsp_status check_stream(const struct hsp_ckpt_stream *s, struct hsp_
         int64_t want = hsp_box_count(&s->w.p[k]->box);
         if (s->elements[k] != want || s->sum[k] != s->w.hash[k]) {
             return hsp_err_set(err, HSP_EDIGEST, 0,
-                               "%s of a checkpoint is not what its owner has: %" PRId64
+                               "%s of a checkpoint differs from the copy of its owner: %" PRId64
                                " of %" PRId64 " elements came%s",
                                s->w.name[k], s->elements[k], want,
                                s->elements[k] == want ? ", with another hash" : "");

@@ -47,7 +47,7 @@ static enum hsp_status cpu_run(struct hsp_backend *b, enum hsp_devq q, const str
     enum hsp_dtype real = HSP_F32;
     enum hsp_status st = hsp_call_check(c, &real, err);
     if (st == HSP_OK && c->adds != 0) {
-        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s added to what is there", hsp_op_name(c->op));
+        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s added to its output", hsp_op_name(c->op));
     }
     if (st != HSP_OK) {
         return st;

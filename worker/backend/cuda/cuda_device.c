@@ -102,7 +102,7 @@ static enum hsp_status check_call(const struct hsp_call *c, struct hsp_err *err)
         st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s on a GPU", hsp_op_name(c->op));
     }
     if (st == HSP_OK && c->adds != 0 && (ADDS >> c->op & 1) == 0) {
-        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s added to what is there on a GPU",
+        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s added to its output on a GPU",
                          hsp_op_name(c->op));
     }
     return st;
@@ -501,7 +501,7 @@ static enum hsp_status read_device(struct hsp_cuda *g, struct hsp_err *err)
         return hsp_err_set(
             err, HSP_EUNSUPPORTED, 0,
             "GPU %d (%s) has compute capability %d.%d; this build has kernels for %s, and for "
-            "what is newer than %s",
+            "GPUs newer than %s",
             g->device, p.name, p.major, p.minor, HSP_CUDA_ARCHS, HSP_CUDA_PTX);
     }
     return hsp_cuda_check(g, e, "its kernels", err);

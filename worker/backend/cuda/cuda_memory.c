@@ -325,7 +325,7 @@ enum hsp_status hsp_cuda_register(struct hsp_cuda *g, void *p, size_t bytes, str
     struct hsp_cuda_memory *m = g->memory;
     struct registered *r = malloc(sizeof(*r));
     if (r == NULL) {
-        return hsp_err_nomem(err, "a note of what is pinned");
+        return hsp_err_nomem(err, "the list of pinned memory");
     }
     /* takes long, so the lock is not held */
     cudaError_t e = cudaHostRegister(p, bytes, cudaHostRegisterPortable);

@@ -51,7 +51,7 @@ static bool on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HE
     uint64_t seq = hsp_le_get(h + 32, 8);
     uint32_t channel = (uint32_t)hsp_le_get(h + 28, 4);
     if (!hsp_mesh_header_ok(m, peer, h) || (h[5] == MESH_RING && l->shm == NULL)) {
-        hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent what is no message of epoch %llu",
+        hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent data that is no message of epoch %llu",
                       peer, m->names[peer], (unsigned long long)m->epoch);
         return false;
     }

@@ -134,7 +134,8 @@ enum hsp_status hsp_seg_attach(int fd, uint32_t n, uint32_t me, struct seg_head 
     int seals = fcntl(fd, F_GET_SEALS), e = 0; /* only a memfd has them */
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 ||
         st.st_size != lane_offset(n, n)) {
-        return hsp_err_set(err, HSP_EPROTO, 0, "what came is no sealed segment of a mesh of %u", n);
+        return hsp_err_set(err, HSP_EPROTO, 0,
+                           "the received file is no sealed segment of a mesh of %u", n);
     }
     struct seg_head *head = map_head(fd, &e);
     if (head == NULL || !map_lane(fd, n, me, ret_lane)) {

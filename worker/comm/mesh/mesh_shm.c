@@ -241,7 +241,7 @@ static bool take_header(struct hsp_mesh *m, uint32_t peer, bool spill)
     memcpy(h, s->in.data + s->pos % s->in.bytes, sizeof h); /* read once: the peer may change it */
     uint32_t channel = (uint32_t)hsp_le_get(h + 28, 4);
     if (h[5] != MESH_DATA || !hsp_mesh_header_ok(m, peer, h)) {
-        hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent what is no message of epoch %llu",
+        hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent data that is no message of epoch %llu",
                       peer, m->names[peer], (unsigned long long)m->epoch);
         return false;
     }

@@ -258,7 +258,7 @@ static void take_turn(struct hsp_link *l)
         (void)pthread_mutex_unlock(&l->lock);
     } else if (r != NCCL_IN_PROGRESS) {
         char what[128];
-        hsp_str_printf(what, sizeof what, "what is split off %s", l->name);
+        hsp_str_printf(what, sizeof what, "the part split off %s", l->name);
         (void)hsp_nccl_failed(l->env->lib, l->handle, r, what, &err);
         hsp_link_break(l, &err);
     }

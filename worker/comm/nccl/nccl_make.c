@@ -164,7 +164,7 @@ static enum hsp_status hear_rank(struct hsp_nccl_making *m, uint32_t r, const ui
         }
     }
     return st == HSP_OK && c.failed
-               ? hsp_err_set(err, HSP_EPROTO, 0, "what rank %u tells of communicators is cut", r)
+               ? hsp_err_set(err, HSP_EPROTO, 0, "the communicator list of rank %u is truncated", r)
                : st;
 }
 

@@ -111,8 +111,9 @@ static void no_more_pieces_than_a_message_names(void **state)
     const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO);
     assert_int_equal(m->u.hello.n_holdings, HSP_MSG_HOLDINGS);
     assert_int_equal(m->u.hello.holdings[HSP_MSG_HOLDINGS - 1].version, 7);
-    assert_non_null(strstr(aw_find(&w, HSP_AACT_LOG)->text,
-                           "32774 pieces of state are here, and hspmdd hears of the newest 32768"));
+    assert_non_null(
+        strstr(aw_find(&w, HSP_AACT_LOG)->text,
+               "32774 pieces of state are here, and only the newest 32768 are reported to hspmdd"));
     (void)hsp_agent_free(w.a);
     free(h);
 }
@@ -203,7 +204,7 @@ static void what_is_prepared_is_kept(void **state)
     meet(&w, &found, 1, other, 5);
     prepare(&w, 9, other);
     assert_string_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED)->u.failed.reason,
-                        "this node keeps state of a job of this number of another cluster; node "
+                        "this node stores state of a job of this number of another cluster; node "
                         "discard deletes it");
     hsp_agent_free(w.a);
 }

@@ -286,7 +286,7 @@ static void test_devices_that_are_not_taken(void **state)
     assert_status(hsp_backend_cuda_open(0, NULL, &b, &err), HSP_EUNSUPPORTED);
     assert_err(&err, HSP_EUNSUPPORTED,
                "GPU 0 (Fake GPU 0) has compute capability 11.0; this build has kernels for 80 90a, "
-               "and for what is newer than 90");
+               "and for GPUs newer than 90");
     standin_assert_clean();
     /* a newer GPU, for which the library finds code */
     b = standin_open(&(struct hsp_fake_opts){.sm = 130}, NULL);

@@ -309,7 +309,7 @@ static void not_for_ever_more_are_left_behind(void **state)
         hsp_data_cache_drop(w->cache); /* nobody wants it */
     }
     get_fails(w, w->path, 200, HSP_EIO,
-              "4 readings of data files do not end; mend the file system");
+              "4 readings of data files do not end; repair the file system");
     free_hung();
     const struct hsp_held_data *d = NULL;
     struct hsp_err err = {0};
@@ -414,16 +414,15 @@ static void a_change_is_seen_at_the_next_look(void **state)
     assert_status(look(watch, &err), HSP_ESTALE);
     assert_non_null(
         strstr(err.msg, "/texu has changed while the job reads it: it was written again, with 13 "
-                        "bytes as before; the job goes on when it is as it was"));
+                        "bytes as before; the job continues when the file is restored"));
     set_mtime(other, 1000);
     assert_ok(look(watch, &err), &err);
     FILE *f = fopen(w->path, "a");
     assert_true(f != NULL && fputc('x', f) == 'x' && fclose(f) == 0);
     set_mtime(w->path, 1000);
     assert_status(look(watch, &err), HSP_ESTALE);
-    assert_non_null(
-        strstr(err.msg, "/text has changed while the job reads it: it has 17 bytes and had 16; the "
-                        "job goes on when it is as it was"));
+    assert_non_null(strstr(err.msg, "/text has changed while the job reads it: it has 17 bytes and "
+                                    "had 16; the job continues when the file is restored"));
     assert_int_equal(truncate(w->path, 16), 0);
     set_mtime(w->path, 1000);
     assert_int_equal(chmod(w->path, 0400), 0);

@@ -25,9 +25,9 @@ static void what_is_said_ends_with_what_to_do(void **state)
         {EDQUOT, "cannot write /x: Disk quota exceeded; make room there"},
         {EROFS, "cannot write /x: Read-only file system; let the user of hspmd-worker write there"},
         {EACCES, "cannot write /x: Permission denied; let the user of hspmd-worker write there"},
-        {ENOTDIR, "cannot write /x: Not a directory; move away what is there instead"},
+        {ENOTDIR, "cannot write /x: Not a directory; move away the file or folder in its place"},
         {ENAMETOOLONG, "cannot write /x: File name too long; take a shorter checkpoint.path"},
-        {EIO, "cannot write /x: Input/output error; see to that disk"},
+        {EIO, "cannot write /x: Input/output error; check that disk"},
         {ETIMEDOUT, "cannot write /x: Connection timed out; is its file server up?"},
         {0, "cannot write /x"}, /* the cause is not known */
     };

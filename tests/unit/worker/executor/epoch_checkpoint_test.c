@@ -349,7 +349,7 @@ static void a_disk_that_does_not_answer_ends_no_epoch(void **state)
         }
         /* Rank 0 alone commits a shared checkpoint. */
         const unsigned n = atomic_load(&n_hung) + (k == 5 ? 1 : 2);
-        (void)snprintf(want, sizeof want, "n0/0: %s does not answer since ", w.folder);
+        (void)snprintf(want, sizeof want, "n0/0: %s has not answered for ", w.folder);
         atomic_store(&hangs, (enum hanging)(AT_OPEN + k / 2));
         assert_int_equal(checkpoint(&w, &err), HSP_ETIMEDOUT);
         assert_true(strncmp(err.msg, want, strlen(want)) == 0);

@@ -70,17 +70,19 @@ static void test_a_final_model_is_tried_until_it_is_written(void **state)
     hsp_segname_notes(notes, 1, 0, path);
     assert_int_equal(mkdir(path, 0700), 0); /* so that no file can have the path */
     struct hsp_epoch_plan *dp = end_without_a_folder(w, final);
-    (void)snprintf(reason, sizeof reason,
-                   "n0/0: cannot open folder %s: Not a directory; move away what is there instead",
-                   final);
+    (void)snprintf(
+        reason, sizeof reason,
+        "n0/0: cannot open folder %s: Not a directory; move away the file or folder in its place",
+        final);
     await_unwritten(w, reason);
     (void)snprintf(path, sizeof path, "%s/model.safetensors", final);
     assert_int_equal(unlink(final), 0);
     assert_int_equal(mkdir(final, 0700), 0);
     assert_int_equal(mkdir(path, 0700), 0);
-    (void)snprintf(reason, sizeof reason,
-                   "n0/0: cannot rename to %s: Is a directory; move away what is there instead",
-                   path);
+    (void)snprintf(
+        reason, sizeof reason,
+        "n0/0: cannot rename to %s: Is a directory; move away the file or folder in its place",
+        path);
     await_unwritten(w, reason);
     assert_int_equal(rmdir(path), 0);
     xw_await(w, 0, HSP_MSG_FINISHED);

@@ -222,7 +222,7 @@ static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
     for (w->last.u.ckpt.step = 0; w->last.u.ckpt.step != XW_STEPS;) {
         xw_await(w, 0, HSP_MSG_CHECKPOINTED);
     }
-    (void)snprintf(want, sizeof want, "n0/0: %s does not answer since ", w->dir);
+    (void)snprintf(want, sizeof want, "n0/0: %s has not answered for ", w->dir);
     assert_true(strncmp(w->last.u.ckpt.reason, want, strlen(want)) == 0);
     assert_int_equal(xw_lines_with(log, "checkpoint.path of job 1 does not answer here: "), 5);
     (void)hsp_epoch_plan_free(dp);

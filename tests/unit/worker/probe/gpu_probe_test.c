@@ -71,7 +71,7 @@ static void a_reason_is_told(void **state)
     (void)ask("echo a warning\necho 'hspmd-worker: no driver' >&2\nexit 1", 20000, &d, &p, &err);
     assert_err(&err, HSP_ENODEV, "no driver");
     (void)ask("exit 1", 20000, &d, &p, &err);
-    assert_err(&err, HSP_ENODEV, "GPU 3: its process ended without a word");
+    assert_err(&err, HSP_ENODEV, "GPU 3: its process ended without an answer");
     (void)ask("kill -9 $$", 20000, &d, &p, &err);
     assert_err(&err, HSP_ENODEV, "GPU 3: its process was killed");
     (void)ask("echo what", 20000, &d, &p, &err);
@@ -104,7 +104,7 @@ static void paths_are_asked_for(void **state)
     assert_true(n == 1 && p[0].a == 0 && p[0].b == 2 && !p[0].direct);
     assert_near(p[0].bytes_per_s, 1e10, 0);
     (void)hsp_gpu_ask_paths(path, index, 2, 20000, p, &n, &err);
-    assert_err(&err, HSP_ENODEV, "the paths between GPUs: its process ended without a word");
+    assert_err(&err, HSP_ENODEV, "the paths between GPUs: its process ended without an answer");
     assert_int_equal(n, 0);
 }
 

@@ -678,7 +678,7 @@ static void data_of_another_hash_are_not_written(void **state)
     assert_ok(shard_write(*state, &info, 1, &p, 1, NULL, &err), &err);
     ((unsigned char *)&x[N - 1])[1] ^= 4;
     assert_status(shard_write(*state, &info, 1, &p, 1, NULL, &err), HSP_EDIGEST);
-    assert_non_null(strstr(err.msg, "a of a checkpoint is not what its owner has"));
+    assert_non_null(strstr(err.msg, "a of a checkpoint differs from the copy of its owner"));
     write_rank(*state, &info, 0, 5);
     assert_status(commit(*state, &info, &err), HSP_EDIGEST); /* nothing of it is left */
 }
