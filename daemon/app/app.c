@@ -263,10 +263,9 @@ static void tell_identity(struct hsp_app *a)
 static enum hsp_status check_rows(struct hsp_app *a, size_t n, struct hsp_err *err)
 {
     if (n == 0 && !a->folder.fresh) {
-        return hsp_err_set(
-            err, HSP_EDIGEST, 0,
-            "state.db says nothing of a cluster, it or its journal is damaged: put a "
-            "backup back, or begin a new cluster with --init");
+        return hsp_err_set(err, HSP_EDIGEST, 0,
+                           "state.db names no cluster, so it or its journal is damaged: put a "
+                           "backup back, or begin a new cluster with --init");
     }
     if (n > 0 && a->folder.fresh && a->folder.store) {
         return hsp_err_set(err, HSP_EEXIST, 0,
@@ -467,7 +466,7 @@ static enum hsp_status listen_all(struct hsp_app *a, const struct hsp_net_keys *
             a->n_listeners = l + 1;
         } else if (st == HSP_EEXIST && err != NULL) {
             const struct hsp_err why = *err;
-            st = hsp_err_set(err, st, 0, "%s: end the program that has it, or change %s", why.msg,
+            st = hsp_err_set(err, st, 0, "%s: stop the program that uses it, or change %s", why.msg,
                              i == 0 ? "socket" : "listen");
         }
     }

@@ -51,8 +51,8 @@ struct program {
     X('c', "config", "FILE", "configuration [" DEFAULT_CONFIG "]")                       \
     X('s', "set", "KEY=VALUE", "a key of the configuration, over file and environment")  \
     X('i', "init", "", "make state_dir and begin a new cluster in it, then serve")       \
-    X('r', "restore", "FILE", "put a backup in the place of the store, and end")         \
-    X('k', "check-config", "", "check the configuration and end: 0 good, 6 not")         \
+    X('r', "restore", "FILE", "replace the store by a backup, and exit")                 \
+    X('k', "check-config", "", "check the configuration and exit: 0 valid, 6 invalid")   \
     X('p', "print-config", "", "print every key with its value and where it comes from") \
     X('e', "print-example", "", "print a commented file with every key, to begin with")  \
     X('V', "version", "", "print the version")                                           \
@@ -342,7 +342,7 @@ static void on_signal(void *ctx, int signum)
     switch (signum) {
     case SIGTERM:
     case SIGINT:
-        hsp_log(p->log, HSP_LOG_NOTICE, "app", "%s: ending, training goes on", strsignal(signum));
+        hsp_log(p->log, HSP_LOG_NOTICE, "app", "%s: ending, training continues", strsignal(signum));
         (void)hsp_sd_notify(&p->app->notices, NULL, "STOPPING=1"); /* a courtesy */
         hsp_app_close(p->app, on_app_closed);
         break;
@@ -441,11 +441,10 @@ static int put_back(const char *file, const char *state_dir)
     struct hsp_err err = {0};
     char left_out[HSP_DAMAGE_TEXT];
     if (access(state_dir, F_OK) != 0 && errno == ENOENT) {
-        (void)fprintf(
-            stderr,
-            "hspmdd: state_dir %s is not there: make it for the user of hspmdd, as install "
-            "-d -m 700 -o hspmdd -g hspmd %s, then restore again\n",
-            state_dir, state_dir);
+        (void)fprintf(stderr,
+                      "hspmdd: state_dir %s does not exist: create it for the user of hspmdd, as "
+                      "install -d -m 700 -o hspmdd -g hspmd %s, then restore again\n",
+                      state_dir, state_dir);
         return EXIT_FAILURE;
     }
     enum hsp_status st = hsp_state_folder_lock(state_dir, &folder, &err);

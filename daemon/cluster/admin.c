@@ -81,7 +81,7 @@ static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
     struct hsp_job *j = hsp_ci_job_add(c, id);
     if (j == NULL) {
         reply(c, a, HSP_ELIMIT, 0,
-              "too many jobs are on record: hspmdctl forget JOB removes one that has ended");
+              "too many jobs are stored: hspmdctl forget JOB removes an ended job");
         return;
     }
     *j = (struct hsp_job){.id = id,
@@ -145,8 +145,8 @@ static void no_node(struct hsp_cluster *c, const struct hsp_admin_event *a)
     if (hsp_cluster_parked_by_name(c, name) != NULL) {
         reply(c, a, HSP_ESTATE, 0,
               hsp_ci_printf(c,
-                            "%s is an agent that is no member: hspmdctl node show %s says why, and "
-                            "what can be done",
+                            "%s is an agent that is not a member: hspmdctl node show %s shows the "
+                            "reason and the remedy",
                             name, name));
         return;
     }
@@ -256,7 +256,7 @@ static void forget(struct hsp_cluster *c, const struct hsp_admin_event *a)
         return;
     }
     told(c, a, "admin.remove", NULL, n,
-         accuses   ? "it is not believed that there is a newer coordinator"
+         accuses   ? "its report of a newer coordinator is ignored"
          : claimed ? "no job waits for it any more"
                    : "");
     hsp_ci_doubt_disbelieve(c, n->name);
@@ -274,7 +274,7 @@ static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, s
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
     if (!runs || n == NULL) {
         reply(c, a, HSP_ESTATE, j->id,
-              hsp_ci_printf(c, "job %s is %s: a checkpoint is of a job that runs", j->name,
+              hsp_ci_printf(c, "job %s is %s: only a running job can save a checkpoint", j->name,
                             hsp_job_state_name(j->state)));
         return;
     }
@@ -300,7 +300,7 @@ static const char *still_stopping(struct hsp_cluster *c, const struct hsp_job *j
     }
     return hsp_ci_printf(c,
                          "job %s is still stopping%s%s: %s it again in a minute; an executor that "
-                         "does not stop is killed, which the log of its hspmd-worker tells",
+                         "does not stop is killed, see the log of its hspmd-worker",
                          j->name, list[0] != '\0' ? " on " : "", list, verb);
 }
 
@@ -321,7 +321,7 @@ static void believe(struct hsp_cluster *c, const struct hsp_admin_event *a, stru
     }
     told(c, a, "admin.resume", j, NULL, "it was held since an older store was put back");
     reply(c, a, HSP_OK, j->id,
-          "it begins with the state that its agents keep, else with its newest checkpoint");
+          "it begins with the state that its agents store, else with its newest checkpoint");
 }
 
 /* Why @j is not to go on from @version, which it would take without --from; NULL: it may. */
@@ -337,19 +337,16 @@ static const char *diverged(struct hsp_cluster *c, const struct hsp_admin_event 
         c, "job %s has diverged: its loss is not finite from step %llu on", j->name, from);
     if (hsp_ci_ckpt_before(j, a->diverged_from, &good)) {
         return hsp_ci_printf(
-            c,
-            "%s; hspmdctl resume %s --from %llu goes on from its newest checkpoint "
-            "with a finite loss",
+            c, "%s; hspmdctl resume %s --from %llu uses its newest checkpoint with a finite loss",
             what, j->name, (unsigned long long)good);
     }
     return j->has_ckpt
-               ? hsp_ci_printf(c,
-                               "%s, nor is that of its checkpoints; resume --from takes one "
-                               "all the same: %s",
-                               what, hsp_ci_ckpt_steps(c, j))
+               ? hsp_ci_printf(
+                     c, "%s, nor is that of its checkpoints; resume --from still accepts one: %s",
+                     what, hsp_ci_ckpt_steps(c, j))
                : hsp_ci_printf(c,
-                               "%s, and it has no checkpoint: cancel it, and submit it "
-                               "again with other figures, as a smaller lr",
+                               "%s, and it has no checkpoint: cancel it, and submit it again with "
+                               "other settings, such as a smaller lr",
                                what);
 }
 
@@ -408,7 +405,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     if (j->suspending) {
         j->suspending = false;
         hsp_ci_store_job(c, j);
-        told(c, a, "admin.resume", j, NULL, "it was being suspended and goes on");
+        told(c, a, "admin.resume", j, NULL, "its suspension is withdrawn and it continues");
         reply(c, a, HSP_OK, j->id, "it was being suspended");
         return;
     }
@@ -459,21 +456,21 @@ static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     if (hsp_job_terminal(j->state) && !hsp_ci_keeps_state(j)) {
         reply(c, a, HSP_ESTATE, j->id,
               hsp_ci_printf(c, "job %s was already %s%s", j->name, hsp_job_state_name(j->state),
-                            j->state == HSP_JOB_FAILED ? ", and keeps no state" : ""));
+                            j->state == HSP_JOB_FAILED ? ", and stores no state" : ""));
         return;
     }
     if (j->state == HSP_JOB_BEHIND && !hsp_cluster_none(j->from)) { /* agents would not obey */
         reply(c, a, HSP_ESTATE, j->id,
               hsp_ci_printf(c,
-                            "job %s is another cluster's: adopt it first, or give up what a node "
-                            "keeps of it by node discard",
+                            "job %s belongs to another cluster: adopt it first, or delete its "
+                            "state on a node by node discard",
                             j->name));
         return;
     }
     const bool known = !j->unrecorded;
     told(c, a, "admin.cancel", j, NULL, j->name);
     if (hsp_ci_keeps_state(j)) {
-        hsp_str_printf(j->reason, sizeof(j->reason), "the state that was kept is given up");
+        hsp_str_printf(j->reason, sizeof(j->reason), "its stored state is given up");
         hsp_ci_job_move(c, j, HSP_JOB_CANCELLED);
         hsp_ci_give_up_state(c, j);
     } else {

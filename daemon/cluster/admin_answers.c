@@ -16,10 +16,10 @@ static const char *checkpoints_stay(struct hsp_cluster *c, const struct hsp_job 
 {
     bool many = j->n_older > 0;
     return !j->has_ckpt && hsp_ci_ckpt_may_have(j)
-               ? "no checkpoint of it is on record: resume looks for one on disk, and waits for a "
-                 "node that may have one"
+               ? "no checkpoint of it is known: resume looks for one on disk, and waits for a node "
+                 "that may have one"
            : !j->has_ckpt
-               ? "no checkpoint of it is on record: resume would begin at step 0"
+               ? "no checkpoint of it is known: resume would begin at step 0"
                : hsp_ci_printf(
                      c, "its checkpoint%s of step%s %s stay%s, and resume can begin with %s",
                      many ? "s" : "", many ? "s" : "", hsp_ci_ckpt_steps(c, j), many ? "" : "s",
@@ -30,7 +30,7 @@ const char *hsp_ci_say_cancelled(struct hsp_cluster *c, const struct hsp_job *j,
 {
     const char *stops = j->n_leases > 0 ? "its executors stop, then its devices are free; " : "";
     return hsp_ci_printf(c, "%s%s", stops,
-                         known ? checkpoints_stay(c, j) : "what its nodes keep of it is given up");
+                         known ? checkpoints_stay(c, j) : "its state on the nodes is given up");
 }
 
 const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, bool kept,
@@ -41,16 +41,16 @@ const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, b
     if (kept) {
         bool part = hsp_cluster_spread(c, j, &spread) && spread.min_nodes == 0;
         return hsp_ci_printf(c,
-                             part ? "a part of its state of step %llu is on no node that is here: "
-                                    "it waits for one that has it"
-                                  : "it begins with the state that its workers keep, of step %llu",
+                             part ? "a part of its state of step %llu is on no connected node: the "
+                                    "job waits for a node that has it"
+                                  : "it begins with the state that its workers store, of step %llu",
                              (unsigned long long)j->stable);
     }
     if (named != NULL && !hsp_cuts_allow(named->cut, named->n, at.mark.epoch, at.step)) {
         return hsp_ci_printf(
             c,
-            "checkpoint %llu of epoch %llu was given-up and counts again, what was "
-            "made instead of it does not; it begins as soon as it has its devices",
+            "checkpoint %llu of epoch %llu was given-up and counts again, the checkpoints made "
+            "instead of it do not; the job begins as soon as it has its devices",
             (unsigned long long)at.step, (unsigned long long)at.mark.epoch);
     }
     if (named != NULL) {
@@ -58,7 +58,7 @@ const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, b
     }
     const char *with = j->has_ckpt ? hsp_ci_printf(c, "with its checkpoint of step %llu",
                                                    (unsigned long long)j->origin_step)
-                                   : "at step 0, as no checkpoint of it is on record";
+                                   : "at step 0, as no checkpoint of it is known";
     const char *found = j->checkpoint_path[0] == '\0' ? ""
                         : j->has_ckpt
                             ? ", or with one of a newer step or epoch that is found on disk"
@@ -72,27 +72,27 @@ const char *hsp_ci_say_scaled(struct hsp_cluster *c, const struct hsp_job *j)
     bool runs = j->state == HSP_JOB_STARTING || j->state == HSP_JOB_RUNNING ||
                 j->state == HSP_JOB_SWITCHING;
     if (hsp_ci_at_rest(j)) {
-        return hsp_ci_printf(c, "it is %s: they count when it is resumed",
+        return hsp_ci_printf(c, "it is %s: the bounds apply when it is resumed",
                              hsp_job_state_name(j->state));
     }
     uint32_t n = hsp_ci_available(c, j, &dev);
     if (n >= j->min || j->state == HSP_JOB_FINISHING) {
         return "";
     }
-    return hsp_ci_printf(c, "%s %s",
-                         runs ? "it goes on as it is; after a loss it waits for" : "it waits for",
-                         hsp_ci_too_few(c, j, j->min, n));
+    return hsp_ci_printf(
+        c, "%s %s", runs ? "it continues unchanged; after a loss it waits for" : "it waits for",
+        hsp_ci_too_few(c, j, j->min, n));
 }
 
 const char *hsp_ci_say_forgotten(struct hsp_cluster *c, const struct hsp_job *j)
 {
-    const char *state = hsp_ci_keeps_state(j) ? "; the state that its nodes kept is deleted" : "";
+    const char *state = hsp_ci_keeps_state(j) ? "; the state on its nodes is deleted" : "";
     const char *what =
         hsp_ci_printf(c, "it was job number %u, %s%s", j->id, hsp_job_state_name(j->state), state);
     return !j->has_ckpt || j->state == HSP_JOB_DONE
                ? what
                : hsp_ci_printf(
-                     c, "%s; its checkpoints %s stay on disk, but resume cannot take them any more",
+                     c, "%s; its checkpoints %s stay on disk, but resume cannot use them any more",
                      what, hsp_ci_ckpt_steps(c, j));
 }
 
@@ -110,13 +110,12 @@ static bool has_replica_holders(const struct hsp_cluster_node *n)
 
 const char *hsp_ci_say_allowed(struct hsp_cluster *c, const struct hsp_cluster_node *n)
 {
-    return n->incarnation == 0
-               ? hsp_ci_printf(c,
-                               "no node of that name has joined yet: this is kept for it "
-                               "until hspmdctl node remove %s",
-                               n->name)
-           : n->conn == 0 ? "it is not connected, and gets none before it joins again"
-           : n->draining  ? "it gets none before hspmdctl undrain"
+    return n->incarnation == 0 ? hsp_ci_printf(c,
+                                               "no node of that name has joined yet: the setting "
+                                               "is stored until hspmdctl node remove %s",
+                                               n->name)
+           : n->conn == 0      ? "it is not connected, and gets none before it joins again"
+           : n->draining       ? "it gets none before hspmdctl undrain"
            : !has_replica_holders(n)
                ? "its agent offers no place for one: replica_holders in its hspmd-worker.yaml"
                : "jobs that lack a copy get one there, without losing a step";
@@ -135,10 +134,10 @@ const char *hsp_ci_say_denied(struct hsp_cluster *c, const struct hsp_cluster_no
                    (o->dev[d].replica_holder && o->dev[d].job == 0 && hsp_cluster_offers(o, d));
         }
     }
-    return !keeps ? "it keeps none now"
-           : room ? "what it keeps moves to another node that may, where there is room"
-                  : "what it keeps goes, for no other node that may keep copies is free: hspmdctl "
-                    "node allow NODE --holder allows one";
+    return !keeps ? "it stores none now"
+           : room ? "its copies move to another allowed node that has room"
+                  : "its copies are deleted, for no other node that may store copies is free: "
+                    "hspmdctl node allow NODE --holder allows one";
 }
 
 /* A job whose checkpoints may be on the disk of @n alone; NULL: there is none. */
@@ -160,7 +159,7 @@ const char *hsp_ci_say_drained(struct hsp_cluster *c, const struct hsp_cluster_n
 {
     char text[HSP_TEXT_MAX + 1];
     if (n->conn == 0) {
-        return "it is not connected: this counts when it joins again";
+        return "it is not connected: the setting applies when it joins again";
     }
     if (!n->draining) {
         return "";
@@ -170,8 +169,8 @@ const char *hsp_ci_say_drained(struct hsp_cluster *c, const struct hsp_cluster_n
     return text[0] != '\0' ? hsp_ci_printf(c, "%s", text)
            : j != NULL
                ? hsp_ci_printf(c,
-                               "no state is there: it is drained, and its agent may be ended; "
-                               "checkpoints of job %s may be on its disk alone: keep that",
+                               "it has no state and is drained, its agent may be stopped; "
+                               "checkpoints of job %s may be on its disk alone: keep that disk",
                                j->name)
-               : "nothing is there: it is drained, and its agent may be ended";
+               : "it has no state and is drained, its agent may be stopped";
 }

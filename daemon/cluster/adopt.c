@@ -134,12 +134,12 @@ static enum hsp_status read_lost(const struct hsp_cluster *c, const struct hsp_p
     enum hsp_status st = l != NULL ? load(l, p, err) : HSP_ENOMEM;
     const char *no = st == HSP_OK ? unusable(l, p) : err->msg;
     if (st == HSP_ENOMEM || (l != NULL && l->failed)) {
-        st = hsp_err_nomem(err, "the papers of job %u", p->job);
+        st = hsp_err_nomem(err, "the record of job %u", p->job);
     } else if (no != NULL) {
         char why[sizeof(err->msg)];
         hsp_str_printf(why, sizeof(why), "%s", no);
         st = hsp_err_set(err, st == HSP_EVERSION ? st : HSP_EDIGEST, 0,
-                         "the papers of job %u cannot be used: %s", p->job, why);
+                         "the record of job %u cannot be used: %s", p->job, why);
     }
     *ret = st == HSP_OK ? l : lost_free(l);
     return st;
@@ -183,7 +183,7 @@ enum hsp_status hsp_ci_papers_fit(const struct hsp_cluster *c, const struct hsp_
     enum hsp_status st = read_lost(c, p, &l, err);
     const char *what = st == HSP_OK ? other_than(l->jobs[0], t, n, plan) : NULL;
     if (what != NULL) {
-        st = hsp_err_set(err, HSP_EPARSE, 0, "the papers of job %u contradict themselves on %s",
+        st = hsp_err_set(err, HSP_EPARSE, 0, "the record of job %u contradicts itself on %s",
                          p->job, what);
     }
     (void)lost_free(l);
@@ -198,15 +198,15 @@ static const char *too_far(struct hsp_cluster *c, const struct hsp_admin_event *
     bool named = a->node != NULL && a->node[0] != '\0';
     if (!named && a->papers->job >= HSP_JOBS_FOLLOWED) {
         return hsp_ci_printf(c,
-                             "no cluster has had as many jobs as the number %u says: --from names "
-                             "who is to be believed all the same",
+                             "the job number %u is too large to be true: --from NODE accepts the "
+                             "record of that node anyway",
                              a->papers->job);
     }
     return named || g < MOST_GENERATIONS
                ? NULL
                : hsp_ci_printf(c,
-                               "the papers of job %u are of generation %u, and no cluster comes so "
-                               "far: --from names who is to be believed all the same",
+                               "the record of job %u has generation %u, too large to be true: "
+                               "--from NODE accepts the record of that node anyway",
                                a->papers->job, g);
 }
 
@@ -216,8 +216,8 @@ static const char *where_else(struct hsp_cluster *c, const struct hsp_papers *p,
 {
     return ours ? ""
                 : hsp_ci_printf(c,
-                                "; start hspmdd with the state_dir of %s again, which goes on with "
-                                "it (hspmdd(8), RECOVERY)",
+                                "; start hspmdd with the state_dir of %s again, which continues it "
+                                "(hspmdd(8), RECOVERY)",
                                 hsp_ci_cluster_text(c, p->whose.cluster));
 }
 
@@ -234,9 +234,9 @@ static const char *taken(struct hsp_cluster *c, const struct hsp_papers *p, cons
                              where_else(c, p, same_from));
     }
     if (j == NULL && hsp_ci_job_is_over(c, p->job)) {
-        return hsp_ci_printf(c,
-                             "job %u has ended here%s; hspmdctl node discard deletes what is left",
-                             p->job, where_else(c, p, ours));
+        return hsp_ci_printf(
+            c, "job %u has ended here%s; hspmdctl node discard deletes its remaining state", p->job,
+            where_else(c, p, ours));
     }
     if (other != NULL && other->id != p->job && !hsp_job_terminal(other->state)) {
         return hsp_ci_printf(c, "another job %s is %s here: cancel it first, or let it end", name,
@@ -282,11 +282,11 @@ static const char *missing(struct hsp_cluster *c, const struct hsp_cluster *l,
     }
     return list == NULL
                ? NULL
-               : hsp_ci_printf(c,
-                               "job %s: not here, though its newest layout has state there, "
-                               "and may have gone further: %s; start their agents, or use "
-                               "--force when they are gone for good",
-                               j->name, list);
+               : hsp_ci_printf(
+                     c,
+                     "job %s: nodes of its newest layout are not connected and may have newer "
+                     "state: %s; start their agents, or use --force if they are lost for good",
+                     j->name, list);
 }
 
 static const char *no_room(struct hsp_cluster *c, const struct hsp_cluster *l,
@@ -300,7 +300,7 @@ static const char *no_room(struct hsp_cluster *c, const struct hsp_cluster *l,
         more += name[0] != '\0' && hsp_cluster_node_by_name(c, name) == NULL;
     }
     if (c->n_nodes - c->n_vacant + more > HSP_MAX_NODES) {
-        return "too many nodes: hspmdctl node remove forgets those that are gone";
+        return "too many nodes: remove lost nodes with hspmdctl node remove";
     }
     return fresh && c->n_adopted == HSP_MAX_ADOPTED
                ? hsp_ci_printf(c, "jobs of %u other clusters have been adopted here already",
@@ -523,7 +523,7 @@ const char *hsp_ci_adopt(struct hsp_cluster *c, const struct hsp_admin_event *a,
     struct hsp_job *j = why == NULL && !c->failed ? hsp_ci_job(c, p->job) : NULL;
     if (j != NULL) {
         hsp_ci_fact(c, "job.adopted", HSP_SEV_NOTICE, j, NULL,
-                    "from the papers of %s; its next epochs are of generation %u", a->reason,
+                    "from the job record of %s; its next epochs are of generation %u", a->reason,
                     hsp_generation_number(c->generation));
         hsp_ci_job_loss(c, j, "adopted from its agents");
         ask_members(c, j);

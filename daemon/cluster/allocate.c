@@ -257,7 +257,7 @@ static const char *what_next(struct hsp_cluster *c, const char *who, uint32_t du
     return who[0] == '\0' ? ""
            : due > 0
                ? hsp_ci_printf(c, "; %u of them %s being given up", due, due == 1 ? "is" : "are")
-               : "; they come free when a job ends or is scaled down";
+               : "; devices become free when a job ends or is scaled down";
 }
 
 const char *hsp_ci_too_few(struct hsp_cluster *c, const struct hsp_job *j, uint32_t need,

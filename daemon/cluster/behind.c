@@ -23,7 +23,7 @@ static const char *what_to_do(struct hsp_cluster *c, const struct hsp_job *j,
 {
     return hsp_ci_printf(c,
                          "hspmdctl job adopt %s takes it over from its agents; or put the newer "
-                         "store back%s; hspmdctl cancel %s gives up what they keep",
+                         "store back%s; hspmdctl cancel %s gives up their state",
                          j->name, hsp_ci_newer_store(c, hsp_ci_given_in(c, k)), j->name);
 }
 
@@ -84,12 +84,12 @@ static void tell_found(struct hsp_cluster *c, struct hsp_job *j, const struct hs
 {
     if (hsp_ci_not_adopted(j)) { /* its reason comes with the marks */
         hsp_ci_fact(c, "job.foreign", HSP_SEV_NOTICE, j, n,
-                    "%s keeps state of it, of %s; it is not adopted, and stays as it is", n->name,
+                    "%s stores state of it, of %s; it is not adopted, and stays as it is", n->name,
                     hsp_ci_cluster_text(c, j->from));
         return;
     }
     hsp_str_printf(j->reason, sizeof(j->reason),
-                   "%s has seen epoch %llu of it, it is not on record here: %s", n->name,
+                   "%s has seen epoch %llu of it, which is not known here: %s", n->name,
                    (unsigned long long)k->epoch, what_to_do(c, j, k));
     see(j, k);
     hsp_ci_fact(c, "job.behind", HSP_SEV_ERROR, j, n, "%s", j->reason);
@@ -136,11 +136,10 @@ static void say_who_keeps(struct hsp_cluster *c, struct hsp_job *j)
         list = hsp_ci_and_name(c, list, n++, name);
     }
     if (one != NULL) {
-        hsp_str_printf(
-            j->reason, sizeof(j->reason),
-            "not adopted, of %s, kept by %s: hspmdctl job adopt %s takes it over, hspmdctl "
-            "node discard %s deletes what %s keeps",
-            hsp_ci_cluster_text(c, j->from), list, j->name, one, one);
+        hsp_str_printf(j->reason, sizeof(j->reason),
+                       "not adopted, of %s, stored by %s: hspmdctl job adopt %s takes it over, "
+                       "hspmdctl node discard %s deletes the state on %s",
+                       hsp_ci_cluster_text(c, j->from), list, j->name, one, one);
     }
 }
 
@@ -179,11 +178,11 @@ void hsp_ci_behind_finished(struct hsp_cluster *c, struct hsp_job *j,
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         holds = holds || n->dev[d].job == j->id;
     }
-    const char *text = hsp_ci_printf(
-        c,
-        "%s says that it is done and its outputs are written: hspmdctl cancel %s ends it here too, "
-        "and gives back its devices",
-        n->name, j->name);
+    const char *text =
+        hsp_ci_printf(c,
+                      "%s reports that it is done and its outputs are written: hspmdctl cancel %s "
+                      "ends it here too, and gives back its devices",
+                      n->name, j->name);
     if (holds && epoch + 1 == j->next_epoch && strcmp(text, j->reason) != 0) {
         hsp_str_printf(j->reason, sizeof(j->reason), "%s", text);
         hsp_ci_fact(c, "job.says_done", HSP_SEV_WARN, j, n, "%s", j->reason);
@@ -230,13 +229,11 @@ void hsp_ci_behind(struct hsp_cluster *c, const char *name, uint64_t generation,
     }
     c->behind = true;
     hsp_str_printf(c->behind_by, sizeof(c->behind_by), "%s", name);
-    hsp_str_printf(
-        c->behind_why, sizeof(c->behind_why),
-        "this hspmdd is behind, node %s says so (%s): put the newer store back%s; where it "
-        "is lost, hspmdd --restore with a backup, over this store, numbers anew, above it; where "
-        "%s is not to be "
-        "believed, hspmdctl node remove %s",
-        name, why, hsp_ci_newer_store(c, hsp_generation_number(generation)), name, name);
+    hsp_str_printf(c->behind_why, sizeof(c->behind_why),
+                   "this hspmdd is behind, as node %s reports (%s): put the newer store back%s; if "
+                   "that store is lost, hspmdd --restore with a backup, over this store, numbers "
+                   "anew, above it; if the report of %s is wrong, hspmdctl node remove %s",
+                   name, why, hsp_ci_newer_store(c, hsp_generation_number(generation)), name, name);
     hsp_ci_store_cluster(c);
     hsp_ci_fact(c, "coordinator.behind", HSP_SEV_ERROR, NULL, NULL, "%s", c->behind_why);
 }

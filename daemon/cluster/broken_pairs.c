@@ -172,7 +172,7 @@ static void found_broken(struct hsp_cluster *c, struct hsp_broken_pair *p, const
                            ? hsp_ci_printf(c, "the connection between %s and %s is too slow", a, b)
                            : hsp_ci_printf(c, "%s and %s cannot reach each other", a, b);
     hsp_ci_fact(c, "link.broken", HSP_SEV_WARN, NULL, &c->nodes[p->a],
-                "%s: %s; jobs do without one of them, and their connection is %s every %u s", what,
+                "%s: %s; jobs use only one of them, and their connection is %s every %u s", what,
                 why, p->slow ? "measured" : "tried", pause_of(p) / 1000);
     hsp_ci_jobs_dirty(c);
 }
@@ -209,8 +209,7 @@ bool hsp_ci_pairs_bear(struct hsp_cluster *c, const struct hsp_job *j)
         if (p->broken && p->slow) {
             any = true;
             mend(c, p,
-                 hsp_ci_printf(c,
-                               "are used in spite of their slow connection: %s cannot do without",
+                 hsp_ci_printf(c, "are used in spite of their slow connection: %s needs both",
                                j->name));
             p->borne_until = c->now_ms + MENDED_MS;
         }
@@ -256,8 +255,8 @@ static void try_mend(struct hsp_cluster *c, struct hsp_broken_pair *p, double ra
     } else if (why != NULL) {
         hsp_str_printf(p->why, sizeof(p->why), "%s", why); /* cut on purpose */
     } else {
-        hsp_str_printf(p->why, sizeof(p->why), "%.4g MB/s, where plans reckon with %.4g",
-                       1e-6 * rate, 1e-6 * planned);
+        hsp_str_printf(p->why, sizeof(p->why), "%.4g MB/s, where plans assume %.4g", 1e-6 * rate,
+                       1e-6 * planned);
     }
 }
 
@@ -273,7 +272,7 @@ static bool take_rate(struct hsp_cluster *c, struct hsp_broken_pair *p, double r
     p->bytes_per_s = now;
     p->next_ms = c->now_ms + PROBED_MS;
     hsp_ci_fact(c, "link.rate", slower ? HSP_SEV_WARN : HSP_SEV_NOTICE, NULL, &c->nodes[p->a],
-                "%s and %s are connected by %.4g MB/s, where plans reckoned with %.4g",
+                "%s and %s are connected by %.4g MB/s, where plans assumed %.4g",
                 c->nodes[p->a].name, c->nodes[p->b].name, 1e-6 * rate,
                 1e-6 * (before > 0 ? before : planned));
     return true;

@@ -65,17 +65,17 @@ static void look_later(const struct hsp_cluster *c, struct hsp_job *j)
 static void nobody_knows(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
     struct hsp_ckpt_kept gone;
-    const char *what = "it is not known which checkpoints are on disk";
+    const char *what = "the checkpoints on disk are not known";
     if (j->lack == HSP_LACK_AWAY && hsp_ci_ckpt_missing(j, UINT64_MAX, &gone)) {
         what = hsp_ci_printf(c,
-                             "checkpoint %llu cannot be used: no node that is here has it: waiting "
+                             "checkpoint %llu cannot be used: no connected node has it: waiting "
                              "for a node that has it",
                              (unsigned long long)gone.step);
     }
     look_later(c, j);
     hsp_ci_job_blocked(c, j,
-                       "%s: %.200s: looks again; mend checkpoint.path of a node that cannot look; "
-                       "one that is gone for good: hspmdctl node remove; to begin anew: hspmdctl "
+                       "%s: %.200s: looks again; fix checkpoint.path of a node that cannot look; "
+                       "remove a lost node with hspmdctl node remove; to start again: hspmdctl "
                        "cancel %s, then resume %s --from 0",
                        what, why, j->name, j->name);
 }
@@ -108,7 +108,7 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
         a->job = j->id;
         a->ticket = j->look_ticket;
         if (!waits(j)) { /* else its reason names the nodes that it waits for */
-            hsp_str_printf(j->reason, sizeof(j->reason), "looking which checkpoints are on disk");
+            hsp_str_printf(j->reason, sizeof(j->reason), "looking for checkpoints on disk");
         }
     }
     return false;
@@ -216,8 +216,7 @@ static void told_found(struct hsp_cluster *c, const struct hsp_job *j,
     if (hsp_ci_ckpt_is_found(j, k)) {
         struct hsp_fact *f = hsp_ci_fact(
             c, "ckpt.found", HSP_SEV_NOTICE, j, NULL,
-            "checkpoint %llu of epoch %llu is on disk and was not on record: the job goes on from "
-            "it",
+            "checkpoint %llu of epoch %llu is on disk and was not known: the job resumes from it",
             (unsigned long long)k->step, (unsigned long long)k->mark.epoch);
         hsp_ci_fact_of_step(f, k->step);
     }
@@ -228,13 +227,13 @@ static const char *how_to_take(struct hsp_cluster *c, const struct hsp_job *j,
                                const struct hsp_ckpt_kept *k, const struct hsp_ckpt_kept *other)
 {
     if (!hsp_ci_ckpt_is_on_disk(j, other)) {
-        return "no node that is here has that one";
+        return "no connected node has that one";
     }
     if (other->step == k->step) {
-        return "--from takes the newer one of two of a step";
+        return "--from uses the newer of two checkpoints of a step";
     }
     return hsp_ci_printf(c,
-                         "to go on from that one, before the job comes to its step: hspmdctl "
+                         "to resume from that one, before the job reaches its step: hspmdctl "
                          "cancel %s, then hspmdctl resume %s --from %llu",
                          j->name, j->name, (unsigned long long)other->step);
 }
@@ -249,7 +248,7 @@ static void told_left_out(struct hsp_cluster *c, const struct hsp_job *j,
         return;
     }
     hsp_ci_fact(c, "ckpt.left_out", HSP_SEV_WARN, j, NULL,
-                "the job goes on from checkpoint %llu of epoch %llu; checkpoint %llu of epoch %llu "
+                "the job resumes from checkpoint %llu of epoch %llu; checkpoint %llu of epoch %llu "
                 "is left out, as a newer epoch began below it; %s",
                 (unsigned long long)k->step, (unsigned long long)k->mark.epoch,
                 (unsigned long long)other.step, (unsigned long long)other.mark.epoch,
@@ -278,7 +277,7 @@ static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
 {
     const char *why = j->disk_damage[0] != '\0' ? hsp_ci_printf(c, "%s", j->disk_damage)
                       : j->checkpoint_shared    ? "it is not in checkpoint.path any more"
-                                                : "no node that is here has it";
+                                                : "no connected node has it";
     /* a folder without anything may be one that is not mounted yet */
     bool sees = j->n_disk > 0 || j->disk_damage[0] != '\0';
     bool nowhere = j->checkpoint_shared && j->looked_whole && sees;
@@ -291,7 +290,7 @@ static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
                            hsp_ci_until(c, j->ckpt_until_s),
                            best == NULL
                                ? "it fails"
-                               : hsp_ci_printf(c, "it goes on from checkpoint %llu of epoch %llu",
+                               : hsp_ci_printf(c, "it resumes from checkpoint %llu of epoch %llu",
                                                (unsigned long long)best->step,
                                                (unsigned long long)best->mark.epoch));
         return false;
@@ -320,7 +319,7 @@ static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
         return false;
     }
     const char *next = best == NULL ? "begins at step 0"
-                                    : hsp_ci_printf(c, "goes on from checkpoint %llu",
+                                    : hsp_ci_printf(c, "resumes from checkpoint %llu",
                                                     (unsigned long long)best->step);
     look_later(c, j);
     hsp_ci_job_blocked(c, j,
@@ -340,7 +339,7 @@ static void tell_unseen(struct hsp_cluster *c, struct hsp_job *j, const struct h
     char text[sizeof(j->unseen_told)] = "";
     if (tells && best != NULL) {
         hsp_str_printf(text, sizeof(text),
-                       "the job goes on from checkpoint %llu; there may be a newer one, as not all "
+                       "the job resumes from checkpoint %llu; there may be a newer one, as not all "
                        "could look: %s",
                        (unsigned long long)best->step, j->disk_unseen);
     } else if (tells) {
@@ -397,10 +396,9 @@ static void waits_for_word(struct hsp_cluster *c, struct hsp_job *j)
     }
     hsp_ci_job_blocked(
         c, j,
-        "checkpoint %llu of epoch %llu, on disk and not on record, cannot be used, "
-        "and there is no other: it is tried again, ever more rarely; hspmdctl events "
-        "says why; to try it at once: hspmdctl cancel %s, then resume %s; to begin "
-        "anew: resume it with --from 0",
+        "checkpoint %llu of epoch %llu, on disk but not recorded, cannot be used, and there is no "
+        "other: it is retried, less and less often; hspmdctl events shows the reason; to retry at "
+        "once: hspmdctl cancel %s, then resume %s; to start again: resume it with --from 0",
         (unsigned long long)last->step, (unsigned long long)last->mark.epoch, j->name, j->name);
 }
 
@@ -474,11 +472,10 @@ static void go_back(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
 static void forget_found(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *it,
                          const char *why)
 {
-    hsp_ci_fact(
-        c, "ckpt.not_used", HSP_SEV_WARN, j, NULL,
-        "checkpoint %llu of epoch %llu, which is on disk and not on record, cannot be used: "
-        "%s; the job goes on as if it was not there",
-        (unsigned long long)it->step, (unsigned long long)it->mark.epoch, why);
+    hsp_ci_fact(c, "ckpt.not_used", HSP_SEV_WARN, j, NULL,
+                "checkpoint %llu of epoch %llu, which is on disk but not recorded, cannot be used: "
+                "%s; the job ignores it",
+                (unsigned long long)it->step, (unsigned long long)it->mark.epoch, why);
     j->ckpt_deadline_ms = 0;
     j->tries.passed = 0;
     if (j->has_ckpt) {

@@ -135,11 +135,11 @@ void hsp_ci_ckpt_fallback(struct hsp_cluster *c, const struct hsp_job *j, uint64
 {
     const uint64_t again = from - to;
     const char *what =
-        again > 0 ? hsp_ci_printf(c, "checkpoint %llu and makes %llu step%s again",
+        again > 0 ? hsp_ci_printf(c, "checkpoint %llu and computes %llu step%s again",
                                   (unsigned long long)to, (unsigned long long)again, hsp_s(again))
                   : "another one of that step";
     struct hsp_fact *f = hsp_ci_fact(c, "ckpt.fallback", HSP_SEV_WARN, j, NULL,
-                                     "checkpoint %llu cannot be used: %s; the job goes on from %s",
+                                     "checkpoint %llu cannot be used: %s; the job resumes from %s",
                                      (unsigned long long)from, why, what);
     if (f != NULL) {
         f->step = to;

@@ -139,8 +139,8 @@ void hsp_ci_crowd_tell(struct hsp_cluster *c, const char *name)
     c->crowd_ms = c->now_ms + TELL_MS;
     struct hsp_fact *f = hsp_ci_fact(
         c, "node.crowd", HSP_SEV_WARN, NULL, NULL,
-        "%u agents that are no members are here, and there is no room for more: some are told to "
-        "come back; adopt or discard what they keep (hspmdctl node list), or raise max_nodes",
+        "%u agents that are not members are connected, and there is no room for more: some must "
+        "connect later; adopt or discard their jobs (hspmdctl node list), or raise max_nodes",
         c->n_parked);
     if (f != NULL) {
         f->node = hsp_ci_printf(c, "%s", name);

@@ -97,11 +97,9 @@ void hsp_ci_answers_late(struct hsp_cluster *c)
         }
         hsp_ci_node_dead(
             c, n,
-            hsp_ci_printf(c,
-                          "did not %s of job %s within %llu ms; it joins anew, else "
-                          "see its log",
-                          d->leaves ? "leave the previous epoch" : "give back what it held",
-                          j->name, (unsigned long long)let_go_ms(c)));
+            hsp_ci_printf(c, "did not %s of job %s within %llu ms; it joins again, or see its log",
+                          d->leaves ? "leave the previous epoch" : "release the state", j->name,
+                          (unsigned long long)let_go_ms(c)));
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         hsp_ci_seal_late(c, c->jobs[i]);

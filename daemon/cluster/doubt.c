@@ -97,14 +97,15 @@ static const char *why_doubt(struct hsp_cluster *c, const struct hsp_job *j)
         return "it had not begun by then";
     }
     if (!any) {
-        return "no agent that is here proves to keep state of it";
+        return "no connected agent proves that it stores state of it";
     }
     for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_replica_holders; i++) {
         hsp_device_id d = hsp_ci_holder(&p->info, i);
         const struct hsp_job_mark *k = hsp_ci_marked(j, HSP_DEVICE_NODE(d));
         if (hsp_ci_node(c, d)->conn != 0 && (k == NULL || !k->keeps)) {
-            return hsp_ci_printf(c, "node %s is here and does not prove to keep state of it",
-                                 hsp_ci_node(c, d)->name);
+            return hsp_ci_printf(
+                c, "node %s is connected and does not prove that it stores state of it",
+                hsp_ci_node(c, d)->name);
         }
     }
     return NULL;
@@ -116,9 +117,8 @@ static const char *why_held(struct hsp_cluster *c, const struct hsp_job *j)
     if (j->ahead[0] != '\0') {
         return hsp_ci_printf(
             c,
-            "node %s keeps a newer epoch of it and is no member of it by this "
-            "store, which is older: put the newer store back%s; hspmdctl cancel %s "
-            "gives up what the agents keep",
+            "node %s stores a newer epoch of it and is no member of it by this store, which is "
+            "older: put the newer store back%s; hspmdctl cancel %s gives up their state",
             j->ahead, hsp_ci_newer_store(c, j->ahead_in - 1), j->name);
     }
     const char *why = j->doubted ? why_doubt(c, j) : NULL;
@@ -126,7 +126,7 @@ static const char *why_held(struct hsp_cluster *c, const struct hsp_job *j)
                ? NULL
                : hsp_ci_printf(c,
                                "an older store was put back and %s: it may have ended since; "
-                               "hspmdctl resume %s lets it go on, hspmdctl cancel %s ends it",
+                               "hspmdctl resume %s continues it, hspmdctl cancel %s ends it",
                                why, j->name, j->name);
 }
 

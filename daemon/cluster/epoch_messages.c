@@ -327,8 +327,8 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
         }
         if (lacking != NULL && lacking[0] != '\0') {
             hsp_ci_fact(c, "metrics.gap", HSP_SEV_WARN, j, n,
-                        "final/metrics.jsonl has no line of %s; hspmdctl metrics shows those that "
-                        "hspmdd has heard of",
+                        "final/metrics.jsonl has no line of %s; hspmdctl metrics shows the lines "
+                        "that hspmdd received",
                         lacking);
         }
         hsp_ci_job_done(c, j, n);
@@ -510,7 +510,7 @@ static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
         text, sizeof(text), "%s is not written: %s: %s", /* cut on purpose */
         final ? "the final model" : "a checkpoint", k->reason,
         final ? "it is tried again until it is; drain gives it to another node, cancel gives it up"
-              : "the job goes on");
+              : "the job continues");
     const struct hsp_cluster_node *who = blamed(c, &j->cur, n, k->reason);
     bool news = strcmp(text, j->problem) != 0;
     memcpy(j->problem, text, sizeof(text));

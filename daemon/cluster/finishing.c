@@ -52,7 +52,7 @@ static void move(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id first)
         hsp_ci_attempt_begin(c, j, plan, HSP_MODE_SWITCH, j->cur.plan, 0);
     } else if (n == 0) {
         hsp_ci_finishing_stays(
-            c, j, hsp_ci_printf(c, "no other device can be had%s", hsp_ci_data_why(c, j)));
+            c, j, hsp_ci_printf(c, "no other device is available%s", hsp_ci_data_why(c, j)));
     } else if (!asked(j, dev, n)) {
         j->detect_ms = c->now_ms;
         hsp_ci_start_plan(c, j, dev, n, false);

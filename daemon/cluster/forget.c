@@ -82,9 +82,9 @@ static const char *needs(struct hsp_cluster *c, const struct hsp_job *j, uint32_
     if (looks_on(c, j)) {
         const char *who = in_layouts(j, node) ? hsp_ci_awaited_without(c, j, node) : NULL;
         return who != NULL ? hsp_ci_printf(c,
-                                           "job %s may go on from state that %s brings, which "
-                                           "would go with it; to give that up: hspmdctl cancel %s, "
-                                           "then remove it, and resume",
+                                           "job %s may resume from state on %s, which would be "
+                                           "lost with the node; to give that state up: hspmdctl "
+                                           "cancel %s, then remove the node, and resume",
                                            j->name, who, j->name)
                            : NULL;
     }
@@ -113,7 +113,7 @@ const char *hsp_ci_forget_fault(struct hsp_cluster *c, const struct hsp_cluster_
     uint32_t at = hsp_ci_index_of(c, n);
     const char *why = NULL;
     if (n->conn != 0) {
-        return "it is connected: end its agent first";
+        return "it is connected: stop its agent first";
     }
     if (!hsp_ci_node_gone(n)) {
         return hsp_ci_printf(

@@ -120,8 +120,8 @@ bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j)
         const char *whose = begun ? "the job began with" : "other nodes have";
         const char *one = hsp_ci_printf(
             c, "%s: %s differs from the file that %s; %s", n->name, j->data_path, whose,
-            begun ? "bring that back, or cancel the job and submit it again to begin anew"
-                  : "give all nodes the same");
+            begun ? "put that file back, or cancel the job and submit it again to start anew"
+                  : "give all nodes the same file");
         const char *figures = hsp_ci_printf(
             c, "%s: %llu bytes, digest %s; %s %llu bytes, digest %s", j->data_path,
             (unsigned long long)p->data_bytes, wrong, whose, (unsigned long long)bytes, right);

@@ -282,8 +282,8 @@ void hsp_ci_state_lost(struct hsp_cluster *c, struct hsp_job *j, uint64_t had, u
                   (unsigned long long)had, (unsigned long long)to, (unsigned long long)lost,
                   lost == 1 ? " is" : "s are")
             : hsp_ci_printf(c,
-                            "its state is lost, and how far the job had come is not known here: "
-                            "it goes on from version %llu",
+                            "its state is lost, and its newest step is not known here: it resumes "
+                            "from version %llu",
                             (unsigned long long)to); /* which may be newer than all that is known */
     struct hsp_fact *f = hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL, "%s%s%s", what,
                                      j->damage[0] != '\0' ? "; " : "", j->damage);

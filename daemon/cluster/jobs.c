@@ -190,7 +190,7 @@ static const char *what_then(const struct hsp_job *j, uint64_t version, bool who
 {
     uint64_t newest;
     bool begins = version <= j->origin_step && !is_unheard(j, version);
-    return whole || begins || hsp_ci_ckpt_newest(j, &newest) ? "it goes on without"
+    return whole || begins || hsp_ci_ckpt_newest(j, &newest) ? "it continues without"
            : hsp_ci_ckpt_may_have(j)                         ? "it looks for a checkpoint on disk"
                                                              : "it fails, as it has no checkpoint";
 }
@@ -223,11 +223,11 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
         j->tries.waited = j->tries.waited || who != NULL; /* longer than for a moment */
         return false;
     }
-    const char *what = who == NULL      ? "all that had it are back without it; the job waits"
+    const char *what = who == NULL      ? "all nodes that had it are back without it; the job waits"
                        : who[0] == '\0' ? "waiting for more,"
                                         : hsp_ci_printf(c, "waiting for more, on %s,", who);
     hsp_ci_job_blocked(
-        c, j, "version %llu of the state is not whole among the nodes here%s: %s %s, then %s",
+        c, j, "version %llu of the state is not complete on the connected nodes%s: %s %s, then %s",
         (unsigned long long)version, hsp_ci_apart_why(c, j), what,
         who != NULL ? hsp_ci_until(c, j->state_until_s) : "for a moment",
         what_then(j, version, least > 0));
@@ -257,10 +257,10 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, ui
     bool any = hsp_ci_ckpt_newest(j, &newest);
     best = any && newest > best ? newest : best;
     if (!any && is_unheard(j, best)) {
-        hsp_ci_job_set_aside(c, j,
-                             "its state is lost, how far it had come is not known here, and there "
-                             "is no checkpoint: resume waits for its nodes once more; cancel, then "
-                             "resume --from 0, begins anew");
+        hsp_ci_job_set_aside(
+            c, j,
+            "its state is lost, its newest step is not known here, and there is no checkpoint: "
+            "resume waits for its nodes once more; cancel, then resume --from 0, starts again");
         return false;
     }
     if (best > j->origin_step && !any) {
@@ -298,7 +298,7 @@ static bool waits_for_stop(struct hsp_cluster *c, struct hsp_job *j)
         stops = stops || hsp_ci_device(c, j->leases[i])->ask == HSP_ASK_STOP;
     }
     if (stops) {
-        hsp_ci_job_blocked(c, j, "waits until its devices have stopped what they did before");
+        hsp_ci_job_blocked(c, j, "waits until its devices have stopped their previous work");
     }
     return stops;
 }
@@ -495,8 +495,8 @@ static bool held_back(struct hsp_cluster *c, struct hsp_job *j)
     j->claim_ms = by != NULL ? by->claim_ms : 0;
     if (by != NULL) {
         hsp_ci_job_blocked(c, j,
-                           "an agent that does not prove to be node %s says that it keeps a newer "
-                           "epoch of it: waiting %u s for that node; node remove %s ends that",
+                           "an agent that does not prove to be node %s reports a newer epoch of "
+                           "it: waiting %u s for that node; node remove %s ends that",
                            by->name, c->cfg.state_wait_ms / 1000, by->name);
     } else if (before != 0) {
         j->reason[0] = '\0';

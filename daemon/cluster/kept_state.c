@@ -62,11 +62,12 @@ void hsp_ci_seal_late(struct hsp_cluster *c, struct hsp_job *j)
             hsp_ci_answer_by(c, k->seal_by_ms);
             continue;
         }
-        hsp_ci_node_dead(c, n, /* makes no marks of a job that seals */
-                         hsp_ci_printf(c,
-                                       "did not stop job %s within %u ms; its agent joins anew by "
-                                       "itself, else see its log",
-                                       j->name, c->cfg.seal_ms + hsp_ci_seal_more_ms(j, k->node)));
+        hsp_ci_node_dead(
+            c, n, /* makes no marks of a job that seals */
+            hsp_ci_printf(
+                c,
+                "did not stop job %s within %u ms; its agent joins again by itself, or see its log",
+                j->name, c->cfg.seal_ms + hsp_ci_seal_more_ms(j, k->node)));
         hsp_ci_job_dirty(c, j);
     }
 }

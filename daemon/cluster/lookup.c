@@ -183,9 +183,8 @@ bool hsp_cluster_parked_keeps(const struct hsp_cluster *c, const char *what, str
     if (n > 0) {
         (void)hsp_err_set(
             err, HSP_ENOENT, 0,
-            "job %s is not on record here: agents that are no members keep its state, "
-            "%s%s: if state_dir is right, hspmdctl job adopt %s takes it over, node discard "
-            "deletes it",
+            "job %s is not known here: agents that are not members store its state, %s%s: if "
+            "state_dir is right, hspmdctl job adopt %s takes it over, node discard deletes it",
             what, first->name, more, what);
     }
     return n > 0;
@@ -303,7 +302,7 @@ void hsp_cluster_drain_text(const struct hsp_cluster *c, const struct hsp_cluste
                        j->state == HSP_JOB_BEHIND ? state : "held");
     } else if (hsp_ci_keeps_state(j)) {
         hsp_str_printf(ret, size,
-                       "waits: job %s has failed and its state is kept here: resume or cancel it",
+                       "waits: job %s has failed and its state is stored here: resume or cancel it",
                        j->name);
     } else if (hsp_ci_at_rest(j)) {
         hsp_str_printf(ret, size, "waits: job %s is %s and has not stopped here yet", j->name,

@@ -310,20 +310,19 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
     struct hsp_park_cause cause = hsp_ci_must_park(c, n, m);
     cause.source = ev->source;
     cause.protocol = common;
-    const char *no = n != NULL ? hsp_ci_not_it(c, conn, n, m)
-                     : hsp_digest_is_zero(hsp_ci_incarnation_shown(c, m))
-                         ? NULL
-                         : hsp_ci_printf(c,
-                                         "node %s is not known here any more; it says hello anew "
-                                         "by itself",
-                                         m->node);
+    const char *no =
+        n != NULL ? hsp_ci_not_it(c, conn, n, m)
+        : hsp_digest_is_zero(hsp_ci_incarnation_shown(c, m))
+            ? NULL
+            : hsp_ci_printf(c, "node %s is not known here any more; it connects again by itself",
+                            m->node);
     bool it = n != NULL && no == NULL &&
               (!hsp_digest_is_zero(hsp_ci_incarnation_shown(c, m)) || hsp_ci_proves(n, m) ||
                hsp_ci_from_before(c, n, m) || hsp_ci_comes_back(n, m) != NULL);
     if (cause.why == NULL && n != NULL && !it && hsp_ci_knows_more(c, n, m)) {
         cause.why = /* this store may be too old to know it, and it need not be dead */
             hsp_ci_printf(c,
-                          "it keeps more than is on record, and does not prove that it is node %s",
+                          "it stores more than hspmdd knows, and does not prove that it is node %s",
                           n->name);
     }
     if (cause.ahead && it && hsp_ci_raise_over_twin(c, m->node, m->generation)) {
@@ -637,12 +636,13 @@ void hsp_ci_nodes_tick(struct hsp_cluster *c)
     for (uint32_t i = 0; c->n_away > 0 && c->now_ms >= c->grace_ms && i < c->n_nodes; i++) {
         struct hsp_cluster_node *n = &c->nodes[i];
         if (n->state == HSP_NODE_AWAY) {
-            hsp_ci_node_dead(c, n,
-                             hsp_cluster_parked_by_name(c, n->name) != NULL
-                                 ? "did not come back after hspmdd began again; an agent of its "
-                                   "name is here and no member: its own line says why"
-                                 : "did not come back after hspmdd began again; start its agent "
-                                   "there");
+            hsp_ci_node_dead(
+                c, n,
+                hsp_cluster_parked_by_name(c, n->name) != NULL
+                    ? "did not come back after hspmdd began again; an agent of its name is "
+                      "connected and not a member: its own line shows the reason"
+                    : "did not come back after hspmdd began again; start its agent "
+                      "there");
         }
     }
     while (c->first_live != HSP_NO_NODE &&

@@ -399,7 +399,7 @@ void hsp_ci_check_stop(struct hsp_cluster *c, uint64_t request)
         return;
     }
     struct hsp_fact *f =
-        hsp_ci_fact(c, "check.stopped", HSP_SEV_NOTICE, NULL, NULL, "who asked for it has gone");
+        hsp_ci_fact(c, "check.stopped", HSP_SEV_NOTICE, NULL, NULL, "the caller has gone");
     if (f != NULL) {
         f->actor = hsp_ci_printf(c, "%s", c->check.actor);
     }

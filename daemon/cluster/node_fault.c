@@ -34,7 +34,7 @@ void hsp_ci_node_fault(struct hsp_cluster *c, struct hsp_cluster_node *n, const 
     hsp_str_printf(f->why, sizeof(f->why), "%s", why);
     c->n_faults++;
     hsp_ci_fact(c, "node.unusable", HSP_SEV_WARN, NULL, n,
-                "%s; jobs do without it, it is tried again in %u s", f->why,
+                "%s; jobs do not use it, it is tried again in %u s", f->why,
                 (unsigned)((FIRST_MS << k) / 1000));
     hsp_ci_node_dirty(c, n);
     hsp_ci_all_switches_anew(c);

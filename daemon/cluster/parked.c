@@ -32,12 +32,12 @@ static const char *ways_out(struct hsp_cluster *c, const struct hsp_m_kept *k)
     bool taken = hsp_ci_job_is_over(c, k->job) ||
                  (hsp_ci_job(c, k->job) != NULL && !hsp_ci_not_adopted(hsp_ci_job(c, k->job)));
     return hsp_cluster_none(k->cluster) ? "node discard deletes it"
-           : taken ? "start hspmdd with the state_dir of that cluster again, which goes on with it "
+           : taken ? "start hspmdd with the state_dir of that cluster again, which continues it "
                      "(hspmdd(8), RECOVERY); node discard deletes it"
            : k->papers_damaged
                ? hsp_ci_printf(c,
                                "its file job-%u.papers is damaged, so job adopt needs another node "
-                               "that keeps the job; node discard deletes it",
+                               "that stores the job; node discard deletes it",
                                k->job)
                : "if state_dir here and `coordinator` on its host are right, job adopt takes it "
                  "over, node discard deletes it";
@@ -56,18 +56,18 @@ static const char *fault_of(struct hsp_cluster *c, const struct hsp_cluster_node
             /* of a cluster that an administrator has let in, on a node that belongs here */
             return NULL;
         }
-        return hsp_ci_printf(c, "it keeps state of job %s of %s: %s", name_of(c, k),
+        return hsp_ci_printf(c, "it stores state of job %s of %s: %s", name_of(c, k),
                              hsp_ci_cluster_text(c, k->cluster), ways_out(c, k));
     case HSP_STANDS_OTHER:
-        return hsp_ci_printf(c, "it keeps state of job %s, number %u, and here that is job %s",
+        return hsp_ci_printf(c, "it stores state of job %s, number %u, and here that is job %s",
                              k->name, k->job, j->name);
     case HSP_STANDS_NEWER:
     case HSP_STANDS_UNKNOWN:
         return n != NULL && (!n->unheard || hsp_ci_testifies(c, n, m, k))
                    ? NULL
                    : hsp_ci_printf(c,
-                                   "it keeps epoch %llu of job %s, which is not on record here, "
-                                   "and is no member%s",
+                                   "it stores epoch %llu of job %s, which is not known here, and "
+                                   "is no member%s",
                                    (unsigned long long)k->epoch, name_of(c, k),
                                    j != NULL ? " of it" : "");
     case HSP_STANDS_KNOWN:
@@ -86,10 +86,9 @@ static const char *newer_than_us(struct hsp_cluster *c, const struct hsp_m_hello
     }
     if (hsp_ci_is_twin(c, m->generation)) {
         return hsp_ci_printf(c,
-                             "it has obeyed another hspmdd of this cluster, which was begun from "
-                             "the same backup as this one: "
-                             "generation %u, as here; hspmdd --restore with a copy of the present "
-                             "state.db numbers above both",
+                             "it has worked for another hspmdd of this cluster, started from the "
+                             "same backup as this one: generation %u, as here; hspmdd --restore "
+                             "with a copy of the present state.db numbers above both",
                              hsp_generation_number(c->generation));
     }
     return hsp_ci_printf(

@@ -63,7 +63,7 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
         return;
     }
     if (ev->status == HSP_OK) {
-        fault = ev->keep           ? "what runs cannot be kept"
+        fault = ev->keep           ? "the running plan cannot be kept"
                 : ev->info == NULL ? "empty"
                                    : hsp_ci_info_fault(ev->info);
         fault =

@@ -34,7 +34,7 @@ static const char *const doing_texts[] = {
     [HSP_DOING_SEND] = "sends to",
     [HSP_DOING_COPY] = "copies a version",
     [HSP_DOING_CHECKPOINT] = "writes a checkpoint",
-    [HSP_DOING_FINISH] = "writes what the job is for",
+    [HSP_DOING_FINISH] = "writes the final model",
     [HSP_DOING_NOTHING] = "has nothing to do",
 };
 
@@ -337,7 +337,7 @@ static const char *stands_text(struct hsp_cluster *c, const struct hsp_progress 
     const struct hsp_stand_thread *t = &s->thread[vertex % 2];
     const char *name = hsp_ci_device_name(c, e->peers[i].device);
     if (!s->said) {
-        return hsp_ci_printf(c, "rank %u (%s) does not say where it stands", i, name);
+        return hsp_ci_printf(c, "rank %u (%s) does not report its progress", i, name);
     }
     uint32_t peer = index_of(p, e, t->peer);
     const char *whom =
@@ -372,7 +372,7 @@ static const char *culprit_text(struct hsp_cluster *c, const struct hsp_progress
     const char *who =
         u->waiters == 1 ? "1 thread waits" : hsp_ci_printf(c, "%u threads wait", u->waiters);
     if (u->kind == HSP_CULPRIT_THREAD) {
-        return u->waiters == 0 ? hsp_ci_printf(c, "nobody waits for another; %s", at)
+        return u->waiters == 0 ? hsp_ci_printf(c, "no rank waits for another; %s", at)
                                : hsp_ci_printf(c, "%s for one rank: %s", who, at);
     }
     const char *a = hsp_ci_node(c, e->peers[u->at / 2].device)->name;
@@ -392,7 +392,7 @@ static void tell(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cl_e
 {
     struct hsp_progress *p = &j->progress;
     double median = median_step(p);
-    hsp_str_printf(p->says, sizeof(p->says), "no vote since %.1f s%s: %s",
+    hsp_str_printf(p->says, sizeof(p->says), "no vote for %.1f s%s: %s",
                    1e-3 * (double)(c->now_ms - p->since_ms),
                    median > 0 ? hsp_ci_printf(c, ", a step takes %.3g s", median) : "",
                    culprit_text(c, p, e, u));

@@ -210,8 +210,8 @@ static void discard(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     }
     hsp_ci_node_dirty(c, n);
     hsp_ci_fact(c, "state.discarded", HSP_SEV_NOTICE, NULL, n,
-                "job %u of %s was adopted here and has ended: what %s keeps of it is deleted",
-                k->job, hsp_ci_cluster_text(c, k->cluster), n->name);
+                "job %u of %s was adopted here and has ended: its state on %s is deleted", k->job,
+                hsp_ci_cluster_text(c, k->cluster), n->name);
 }
 
 void hsp_ci_end_over(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_hello *m)

@@ -156,7 +156,7 @@ bool hsp_ci_wants_replica_holders(struct hsp_cluster *c, struct hsp_job *j)
     for (uint32_t i = 0; i < p->n_replica_holders; i++) {
         const char *leaves = hsp_ci_to_leave(c, p->replica_holder[i]);
         if (hsp_ci_node(c, p->replica_holder[i])->conn != 0 && leaves != NULL) {
-            (void)snprintf(j->cause, sizeof(j->cause), "%s %s, which keeps a copy", leaves,
+            (void)snprintf(j->cause, sizeof(j->cause), "%s %s, which stores a copy", leaves,
                            hsp_ci_device_name(c, p->replica_holder[i]));
             return true;
         }
@@ -171,7 +171,7 @@ bool hsp_ci_wants_replica_holders(struct hsp_cluster *c, struct hsp_job *j)
         p->n_replica_holders < p->n_spare ? hsp_ci_choose_replica_holders(c, j, p, now) : 0;
     for (uint32_t i = 0; n > p->n_replica_holders && i < n; i++) {
         if (!hsp_ci_contains(p->replica_holder, p->n_replica_holders, now[i])) {
-            (void)snprintf(j->cause, sizeof(j->cause), "%s can keep a copy",
+            (void)snprintf(j->cause, sizeof(j->cause), "%s can store a copy",
                            hsp_ci_device_name(c, now[i]));
             return true;
         }

@@ -56,14 +56,14 @@ const char *hsp_ci_not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp
         if (!hsp_digest_equal(told, n->secret)) {
             return hsp_ci_printf(c,
                                  "another process has been node %s since; this one says hello anew "
-                                 "by itself; where two hosts have this name, set `node` of one",
+                                 "by itself; if two hosts have this name, set `node` of one",
                                  n->name);
         }
         return hsp_ci_node_gone(n)
                    ? hsp_ci_printf(c,
-                                   "hspmdd has given it up (%s), and goes on without it; it says "
-                                   "hello anew by itself",
-                                   n->draining ? "it went while it was drained" : n->reason)
+                                   "hspmdd has given it up (%s), and goes on without it; it "
+                                   "connects again by itself",
+                                   n->draining ? "it left while it was drained" : n->reason)
                    : NULL;
     }
     if (here) {
@@ -76,7 +76,7 @@ const char *hsp_ci_not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp
     if (!hsp_ci_node_gone(n) && !hsp_digest_is_zero(n->secret) && !hsp_ci_proves(n, m) &&
         !hsp_ci_from_before(c, n, m)) {
         return hsp_ci_printf(c,
-                             "node %s may still be there: an agent without its state folder "
+                             "node %s may still be running: an agent without its state folder "
                              "joins when the node has been silent for %u ms",
                              n->name, c->cfg.dead_ms);
     }

@@ -37,9 +37,9 @@ static bool not_begun(const struct hsp_job *j)
 
 static const char *resumes_with(struct hsp_cluster *c, const struct hsp_job *j)
 {
-    return j->has_ckpt ? hsp_ci_printf(c, "at step %llu; resume lets it go on",
+    return j->has_ckpt ? hsp_ci_printf(c, "at step %llu; resume continues it",
                                        (unsigned long long)j->origin_step)
-                       : "before its first step; resume lets it begin";
+                       : "before its first step; resume starts it";
 }
 
 static void suspended(struct hsp_cluster *c, struct hsp_job *j)
@@ -62,7 +62,7 @@ static const char *refusal(struct hsp_cluster *c, const struct hsp_job *j)
                              hsp_job_state_name(j->state));
     }
     return !not_begun(j) && j->checkpoint_path[0] == '\0'
-               ? hsp_ci_printf(c, "job %s has no checkpoint.path to keep its state in", j->name)
+               ? hsp_ci_printf(c, "job %s has no checkpoint.path to store its state in", j->name)
                : NULL;
 }
 
@@ -162,6 +162,6 @@ void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j, uint6
     j->suspending = false;
     hsp_str_tell(j->reason, sizeof(j->reason), "not suspended, its checkpoint failed: %s",
                  k->reason);
-    hsp_ci_fact(c, "job.unsuspended", HSP_SEV_WARN, j, NULL, "it goes on: %s", j->reason);
+    hsp_ci_fact(c, "job.unsuspended", HSP_SEV_WARN, j, NULL, "it continues: %s", j->reason);
     hsp_ci_store_job(c, j);
 }

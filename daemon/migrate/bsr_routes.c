@@ -105,7 +105,7 @@ static enum hsp_status add_draft(struct router *r, const struct holder *from, ui
         uint32_t between = go_between(r, to);
         if (between == HSP_NONE) {
             const struct hsp_graph *g = r->w->g;
-            return hsp_err_set(err, HSP_ENOENT, 0, "rank %u reaches nobody who has all of %s", to,
+            return hsp_err_set(err, HSP_ENOENT, 0, "rank %u reaches no rank that has all of %s", to,
                                g->tensors[g->params[r->w->cell[r->cell].param].tensor].name);
         }
         by = who_reaches(r, between);

@@ -121,7 +121,7 @@ static const struct hsp_cfg_field table[] = {
           "none: sequences run on over the ends of documents; documents: attention stays within a "
           "document, positions count from its start, its last token has no target (gpt, llama)"),
     F("data.samples", CHOICE, samples, .dflt = "windows", .choices = samples,
-      .help = "what global_batch counts. windows: sequences, cut from the data as they come; "
+      .help = "unit of global_batch. windows: sequences, cut from the data as they come; "
               "documents: documents, cut at model.sequence, which each step packs into sequences "
               "(with packing: documents)"),
     F("data.document_start", I64, document_start, .dflt = "-1", .min = -1, .max = 1048575,
@@ -138,11 +138,12 @@ static const struct hsp_cfg_field table[] = {
       .max = HSP_MAX_GLOBAL_BATCH, .help = "sequences, or documents, in a step, over all devices"),
     F("train.dtype", CHOICE, dtype, .dflt = "fp32", .choices = dtypes,
       .not_that = "bf16 and tf32 are values of train.compute",
-      .help = "of parameters, optimizer state and sums of gradients; fp64, for verification: "
-              "everything is computed in it, whatever train.compute says"),
+      .help = "of parameters, optimizer state and sums of gradients; fp64, for verification: all "
+              "computation uses it, regardless of train.compute"),
     F("train.compute", CHOICE, compute, .dflt = "fp32", .choices = computes,
-      .help = "what the model computes in; bf16: activations, and parameters where they are used; "
-              "tf32: products where the device has it"),
+      .help =
+          "precision of the computation; bf16: activations, and parameters where they are used; "
+          "tf32: products where the device has it"),
     F("train.seed", U64, seed, .dflt = "1", .help = "of initial weights, sample order and dropout"),
     F("train.clip_norm", F64, clip_norm, .dflt = "0", .min = 0, .max = 1e30,
       .help = "bound of the global gradient norm; 0: off"),
@@ -179,7 +180,8 @@ static const struct hsp_cfg_field table[] = {
     F("recovery.overhead", F64, overhead, .dflt = "0.01", .min = 0.0001, .max = 1,
       .help = "every: auto: part of the time that hashes and copies may take"),
     F("recovery.max_recompute", F64, max_recompute, .dflt = "30", .min = 0, .max = 86400,
-      .help = "every: auto: seconds of steps between such versions at most, whatever they cost"),
+      .help =
+          "every: auto: seconds of steps between such versions at most, regardless of their cost"),
     F("checkpoint.path", STR, ckpt_path, .dflt = "/var/lib/hspmd-worker/ckpt",
       .help = "folder for checkpoints and the trained model; not below /tmp, which the service has "
               "for itself and which goes when it stops"),

@@ -118,7 +118,7 @@ static enum hsp_status explain(const struct hsp_search *s, uint32_t winner, stru
         const char *why =
             !c->fits ? c->trouble
             : more < 0.05
-                ? hsp_arena_printf(s->arena, "%.1f %% faster (%s), too little for what it risks",
+                ? hsp_arena_printf(s->arena, "%.1f %% faster (%s), too little to justify a switch",
                                    fmax(0, -more), hsp_time_figure(c->cost.step_us).text)
                 : hsp_arena_printf(s->arena, "%.1f %% slower: %s", more,
                                    hsp_time_figure(c->cost.step_us).text);

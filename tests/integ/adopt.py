@@ -95,18 +95,18 @@ def adopted(w, d, agents):
     d = lose(w, d)
     until("both are parked", lambda: parked(w) == {"alpha": ["lost"], "beta": ["lost"]})
     r = w.try_ctl("job", "adopt", "los")
-    check(r.returncode == 3 and "no agent here keeps a job los" in r.stderr
+    check(r.returncode == 3 and "no connected agent stores a job los" in r.stderr
           and len(r.stderr.splitlines()) == 1, repr(r))
     # until: an agent may be between two calls
     for verb in ("status", "cancel", "events", "metrics", "wait"):
         until("%s says who keeps it" % verb, lambda: re.fullmatch(
-            r"hspmdctl: job lost is not on record here: .*: if state_dir is right, "
+            r"hspmdctl: job lost is not known here: .*: if state_dir is right, "
             r"hspmdctl job adopt lost takes it over, .*\n",
             w.try_ctl(verb, "lost").stderr))
     stranger = ambiguous(w, t)
     said = w.ctl("job", "adopt", "%d@%s" % (t.status_id, t.cluster[:12]))
-    check("goes on" in said
-          and re.search(r"; papers of (alpha|beta) \(.*\), (alpha|beta) \(.*\): generation 0, epoch [0-9]+$",
+    check("resumes from" in said
+          and re.search(r"; job record of (alpha|beta) \(.*\), (alpha|beta) \(.*\): generation 0, epoch [0-9]+$",
                                           said), "it says so, and whose papers: %r" % said)
     stranger.s.close()
     until("both are members", lambda: w.up("alpha") and w.up("beta"))
@@ -181,7 +181,7 @@ def from_disk(w, d, agents):
     until("it goes on", lambda: t.status()["state"] == "running" and t.status()["step"] > newest, 120)
     lost = told(w, "disk", "state.lost")
     want = (r"(?:version (\d+) is lost, going back to version %d: (\d+) steps? (?:is|are) made again|"
-            r".* how far the job had come is not known here: it goes on from version %d)$" % (newest, newest))
+            r".* its newest step is not known here: it resumes from version %d)$" % (newest, newest))
     m = re.match(want, lost[-1]["reason"]) if len(lost) == 1 else None
     check(m and (not m[1] or int(m[1]) - int(m[2]) == newest), "what is lost: %r" % lost)
     t.reach(newest + 50)
@@ -260,7 +260,7 @@ def discarded(w, d):
                                    papers_damaged=False)])
     until("both betas are parked", lambda: names(w).count("beta") == 2)
     r = w.try_ctl("node", "discard", "beta")
-    check(r.returncode == 7 and "2 agents keep state under this name" in r.stderr and left_over(w) == left, repr(r))
+    check(r.returncode == 7 and "2 agents store state under this name" in r.stderr and left_over(w) == left, repr(r))
     other.s.close()
     until("the other beta is gone", lambda: names(w).count("beta") == 1)
     w.ctl("node", "discard", "beta")
@@ -303,19 +303,19 @@ def only_one(w, d, agents):
     until("both are parked", lambda: {n: sorted(j) for n, j in parked(w).items()} ==
           {"alpha": ["long", "wild"], "beta": ["long", "wild"]})
     damaged = [(n, k["job"]) for n in ("alpha", "beta") for k in w.nodes()[n]["keeps"] if k["papers_damaged"]]
-    check(damaged == [("alpha", "long")] and "long (papers damaged)" in w.ctl("node", "list"),
+    check(damaged == [("alpha", "long")] and "long (job record damaged)" in w.ctl("node", "list"),
           "status says so: %r" % damaged)
     until("its papers are told",
           lambda: re.search("job-%d.papers in the state folder of an agent at .* that calls itself alpha "
                                                    "is damaged" % t.id, w.ctl("events")))
     r = w.try_ctl("job", "adopt", "long")
     check(r.returncode == 7 and len(r.stderr.splitlines()) == 1 and
-          re.search(r"job %d: one agent alone tells the newest papers; --from NODE names whom to believe; beta \(.*\): "
-                    r"generation [0-9]+, epoch [0-9]+; alpha \(.*\): no papers$" % t.id, r.stderr), repr(r))
+          re.search(r"job %d: only one agent has the newest job record; choose one with --from NODE; beta \(.*\): "
+                    r"generation [0-9]+, epoch [0-9]+; alpha \(.*\): no job record$" % t.id, r.stderr), repr(r))
     until("the feed has it", lambda: "adopt.refused" in w.ctl("events"))
     r = w.try_ctl("job", "adopt", "long", "--from", "gamma")
-    check(r.returncode == 7 and "no agent of this node or address keeps the job" in r.stderr, repr(r))
-    check(re.search(r"papers of beta \([^,]*\): generation [0-9]+",
+    check(r.returncode == 7 and "no agent of this node or address stores the job" in r.stderr, repr(r))
+    check(re.search(r"job record of beta \([^,]*\): generation [0-9]+",
                     w.ctl("job", "adopt", "long", "--from", "beta")), "only those")
     until("both are members", lambda: w.up("alpha") and w.up("beta"))
     t.reach(60)
@@ -399,7 +399,7 @@ def on_record(w, d, agents):
     d = w.daemon()
     until("it is behind", lambda: w.up("alpha") and w.up("beta") and t.status()["state"] == "behind")
     r = w.try_ctl("node", "discard", "beta")
-    check(r.returncode == 7 and "on record here, which would be lost: known;" in r.stderr and "--force" in r.stderr and
+    check(r.returncode == 7 and "known here, which would be lost: known;" in r.stderr and "--force" in r.stderr and
           len(r.stderr.splitlines()) == 1, repr(r))
     check(kept(w, "beta", t), "nothing is deleted")
     w.ctl("node", "discard", "beta", "--force")

@@ -152,12 +152,12 @@ def refusals(w):
             (1, "state_dir", ["-c", w.config("f.yaml", state_dir=w.write("file", "") + "/x")]),
             (1, "is not there: mount or name the right folder, or begin a new cluster with --init",
              ["-c", w.config("n.yaml", state_dir=w.path("typo"))]),
-            (1, "is not there: make it for the user of hspmdd",
+            (1, "does not exist: create it for the user of hspmdd",
              ["-c", w.config("t.yaml", state_dir=w.path("typo")), "--restore", w.path("none")]),
             (1, "has no store: mount", ["-c", w.config("m.yaml", state_dir=w.path("bad"))]),
             (1, "has no store: mount", ["-c", w.config("p.yaml", state_dir=os.path.dirname(
                 w.write("empty/state.db", "")))]),
-            (1, "says nothing of a cluster", ["-c", w.config("o.yaml", state_dir=os.path.dirname(no_rows(w)))])]:
+            (1, "names no cluster", ["-c", w.config("o.yaml", state_dir=os.path.dirname(no_rows(w)))])]:
         r = w.hspmdd(*args)
         check(r.returncode == code and text in r.stderr and (code == 2 or len(r.stderr.splitlines()) == 1),
               "%s: %d %r" % (args, r.returncode, r.stderr))
@@ -198,7 +198,7 @@ def notices(w):
         check(seen.index("READY=1") < seen.index("WATCHDOG=1"), "ready first: %r" % seen)
         check('Address already in use; change it, or "" turns metrics off' in w.log(), "no metrics: %r" % w.log())
         r = w.hspmdd("--init", "-c", w.config("second.yaml", state_dir=w.path("second")))
-        taken = "%s: Address already in use: end the program that has it, or change socket\n" % w.sock
+        taken = "%s: Address already in use: stop the program that uses it, or change socket\n" % w.sock
         check(r.returncode == 1 and r.stderr.endswith(taken), "second daemon: %r" % r)
         check(not os.path.exists(w.path("second/state.db")), "it makes no store before it listens")
         begins(w)
@@ -247,7 +247,7 @@ def commands(w):
     w.write("plans/one.yaml", PLAN)
     job = w.write("job.yaml", JOB)
     w.expect(5, "cannot reach hspmdd", "status", address=w.path("nothing"))
-    w.expect(4, "--key FILE names it; the path of a socket begins with /\n", "status", address="hspmdd.sock")
+    w.expect(4, "name the key with --key FILE; the path of a socket begins with /\n", "status", address="hspmdd.sock")
     w.expect(3, "no job or node x", "status", "x")
     w.expect(3, "no job or node 1", "status", "1")
     w.expect(0, "no nodes", "node", "list")
@@ -275,8 +275,8 @@ def commands(w):
               "checkpoints in %s: %r" % (path, r))
         w.expect(0, "cancelled", "cancel", "fleet")
         w.expect(0, "", "forget", "fleet")
-    w.expect(0, "; its checkpoints are written to /srv/ckpt/fleet; /srv/ckpt must be there on each of "
-             "its nodes, and is not made\n", "submit", w.write("plans/shared.yaml", JOB.replace(
+    w.expect(0, "; its checkpoints are written to /srv/ckpt/fleet; /srv/ckpt must exist on each of its nodes, "
+             "hspmd does not create it\n", "submit", w.write("plans/shared.yaml", JOB.replace(
                  "small", "fleet").replace("path: /srv/ckpt", "path: /srv/ckpt, shared: true").replace(
                  "annotations: [plans/one.yaml]\n", "").replace("every_steps: 0", "every_steps: 5")))
     w.expect(0, "cancelled", "cancel", "fleet")
@@ -299,8 +299,8 @@ def commands(w):
     w.expect(0, "Formats of --output: table, json.\n", "help", "status")
     w.expect(0, "Formats of --output: table, jsonl.\n", "events", "--help")
     check("Formats" not in w.expect(0, "", "help", "suspend"), "suspend writes in no format")
-    w.expect(2, "--for ever: a job is awaited until done, running or step=N", "wait", "small", "--for=ever")
-    w.expect(2, "--for step=ten: a job is awaited until", "wait", "small", "--for=step=ten")
+    w.expect(2, "--for ever: use done, running or step=N", "wait", "small", "--for=ever")
+    w.expect(2, "--for step=ten: use done, running", "wait", "small", "--for=step=ten")
     w.expect(3, "no job x", "wait", "x")
     w.expect(3, "no job x", "metrics", "x")
     one = "%d" % doc["id"]  # by number
@@ -316,18 +316,19 @@ def commands(w):
     w.expect(0, "small needs 3 devices at least", "scale", "small", "--min", "3")
     w.expect(1, "devices from 5 to 4: min is above max; --min and --max together change both\n", "scale", "small", "--min", "5")
     w.expect(2, "--reason", "drain", "w1")
-    w.expect(0, "may keep copies of state; no node of that name has joined yet: this is kept for it until hspmdctl "
-             "node remove typo\n", "node", "allow", "typo", "--holder")
+    w.expect(0, "may store copies of state; no node of that name has joined yet: the setting is stored until "
+             "hspmdctl node remove typo\n", "node", "allow", "typo", "--holder")
     w.expect(0, "has not joined yet", "status")
     w.expect(0, "typo is removed\n", "node", "remove", "typo")
     w.expect(3, "no node typo", "node", "show", "typo")
     w.expect(3, "no node w1", "drain", "w1", "--reason", "disk")
     w.expect(3, "no node w1", "undrain", "w1")
     w.expect(3, "no node w1", "undrain", "w1", "--reason", "disk changed")
-    w.expect(7, "job small is pending: a checkpoint is of a job that runs\n", "ckpt", "save", "small")
+    w.expect(7, "job small is pending: only a running job can save a checkpoint\n", "ckpt", "save", "small")
     w.expect(0, "not all could look: no node is connected", "ckpt", "list", "small")
     check((doc["checkpoint_path"], doc["checkpoint_shared"]) == ("/srv/ckpt", False), doc)
-    w.expect(3, "/srv/ckpt/small is not here (No such file or directory); run it on a worker of the job", "ckpt",
+    w.expect(3, "/srv/ckpt/small is not on this machine (No such file or directory); run this command on a "
+             "worker of the job", "ckpt",
              "verify", "small")
     w.expect(3, "no job x; a folder is given with a /", "ckpt", "verify", "x")
     w.expect(0, "1 rank equals one device", "verify", w.path("job.yaml"))
@@ -339,8 +340,8 @@ def commands(w):
     w.expect(7, "has no plan", "program", "show", "small")
     w.expect(7, "has no plan", "plan", "show", "small")
     for live in ([], ["--live"]):
-        w.expect(6, "there is no job file small; of a job at hspmdd, hspmdctl plan show small "
-                 "prints the plan\n", "plan", "small", *live)
+        w.expect(6, "there is no job file small; for a job at hspmdd use hspmdctl plan show small\n",
+                 "plan", "small", *live)
     w.expect(0, "wte.weight", "graph", "show", "small")
     w.expect(0, "step,loss,val_loss", "metrics", "small", "-o", "csv")
     w.expect(3, "no job x", "metrics", "x")
@@ -372,11 +373,11 @@ def follow(w, d):
     up_to("job.cancelled")
     d.terminate()
     check(d.wait(LIMIT) == 0, "ends in order")
-    away = "hspmdctl: hspmdd at %s closed the connection; training goes on without hspmdd, and the events go on when " \
-        "it is back within 5 minutes\n" % w.sock
+    away = "hspmdctl: hspmdd at %s closed the connection; training continues without hspmdd, and the events continue " \
+        "if hspmdd is back within 5 minutes\n" % w.sock
     check(p.stderr.readline() == away, "it says that hspmdd is away")
     d = w.start(w.config())
-    w.expect(0, "small goes on", "resume", "small")
+    w.expect(0, "small resumes", "resume", "small")
     up_to("admin.resume")
     w.expect(0, "cancelled", "cancel", "small")
     up_to("job.cancelled")
@@ -395,7 +396,7 @@ def restarts(w, d):
     one waits on."""
     w.expect(8, "is cancelled", "wait", "small")
     w.expect(7, "cancelled", "cancel", "small")
-    w.expect(0, "small goes on; it begins at step 0, as no checkpoint of it is on record, or with a checkpoint that is "
+    w.expect(0, "small resumes; it begins at step 0, as no checkpoint of it is known, or with a checkpoint that is "
              "found on disk, as soon as it has its devices\n", "resume", "small")
     waits = w.waits("small")
     for i in range(2):
@@ -412,12 +413,12 @@ def restarts(w, d):
         w.expect(0, "small needs 3 devices at least", "scale", "small", "--min", "3")
     check(doc["term"] == 5, "a term each: %r" % doc["term"])
     w.expect(0, "small is cancelled", "cancel", "small")
-    away = "hspmdctl: hspmdd at %s closed the connection; training goes on without hspmdd, and wait goes on when it is " \
-        "back within 5 minutes\n" % w.sock
+    away = "hspmdctl: hspmdd at %s closed the connection; training continues without hspmdd, and the wait continues " \
+        "if hspmdd is back within 5 minutes\n" % w.sock
     out, err = waits.communicate(timeout=LIMIT)
     check(waits.returncode == 8 and err.startswith(away) and "job small is cancelled" in err and err.count("\n") == 2,
           "a wait over two starts: %d %r %r" % (waits.returncode, out, err))
-    w.expect(0, "small goes on", "resume", "small")
+    w.expect(0, "small resumes", "resume", "small")
     waits = w.waits("small", "--timeout", "3s")
     d.terminate()
     check(d.wait(LIMIT) == 0, "ends in order")
@@ -452,7 +453,7 @@ def full_disk(w):
         db = sqlite3.connect(w.path("state/state.db"), isolation_level=None)
         # the daemon waits two seconds for the lock, then the write fails
         db.execute("BEGIN IMMEDIATE")
-        w.expect(1, "state.db: cannot write the state: database is locked; training goes on", "scale", "small",
+        w.expect(1, "state.db: cannot write the state: database is locked; training continues", "scale", "small",
                  "--min", "2")
         w.expect(1, "nothing can be changed until it can be written", "cancel", "small")
         w.expect(0, "problem: %s/state.db" % w.path("state"), "status")
@@ -531,9 +532,9 @@ def rights(w):
     tcp = "127.0.0.1:" + w.port()
     w.expect(0, "small", "status", "--key", w.path("admin.key"), address=tcp)
     for key in ("wrong.key", "worker.key"):
-        w.expect(4, "not hspmd: the key here is %s, that of hspmdd is its admin_key\n" % w.path(key), "status",
+        w.expect(4, "not hspmd: compare the key %s here with the admin_key of hspmdd\n" % w.path(key), "status",
                  "--key", w.path(key), address=tcp)
-    w.expect(5, "admin.key is not there, --key FILE names it", "status", address=tcp)
+    w.expect(5, "admin.key does not exist, name the key with --key FILE", "status", address=tcp)
     if os.getuid() == 0:
         os.chmod(w.dir, 0o755)
         os.chmod(w.sock, 0o666)
@@ -547,7 +548,7 @@ def rights(w):
     cut_off(w, d)
     d, opened = w.start(w.config()), w.log().count("listens on 127.0.0.1:")
     check("127.0.0.1:0 stays closed" in w.log(), "no port without keys")
-    w.expect(5, "without keys it has its socket only", "status", address="127.0.0.1:1")
+    w.expect(5, "without keys it listens on its socket only", "status", address="127.0.0.1:1")
     check("insecure" not in w.expect(0, "", "status"), "and nothing to warn of")
     d.terminate()
     check(d.wait(LIMIT) == 0 and w.log().count("listens on 127.0.0.1:") == opened, "ends in order")
@@ -599,7 +600,7 @@ def numbers(w):
             w.expect(0, "twin may use 3 devices at most; it waits for 2 devices; no node offers any\n",
                      "scale", "twin", "--max", "3")
             w.expect(0, "twin is cancelled", "cancel", "twin")
-            w.expect(0, "twin may use 4 devices at most; it is cancelled: they count when it is resumed",
+            w.expect(0, "twin may use 4 devices at most; it is cancelled: the bounds apply when it is resumed",
                      "scale", "twin", "--max", "4")
     first, last = ids
     check([first, "twin", "cancelled"] in shown(w), shown(w))
@@ -608,7 +609,7 @@ def numbers(w):
     check("admin.scale" not in w.expect(0, "admin.submit", "events", last), "not the other's")
     w.expect(7, "another job twin, number %s, is pending" % last, "resume", first)
     w.expect(0, "%s is cancelled" % last, "cancel", last)
-    w.expect(0, "goes on", "resume", first)  # the older one, too
+    w.expect(0, "resumes", "resume", first)  # the older one, too
     check([first, "twin", "pending"] in shown(w, "twin"), shown(w))
     w.expect(0, "", "cancel", "twin")
     w.expect(7, "several jobs are called twin: %s (cancelled), %s (cancelled); give the number" %
@@ -661,7 +662,7 @@ def damaged_page(w, rows):
         f.write(b"\xff" * 4096)
     os.mkdir(w.path("state/.restore-copy.db"))
     d = w.start(w.config(metrics_listen="127.0.0.1:0"))
-    problem = "problem: %s: it is damaged, and cannot be written anew: cannot make " % w.path("state/state.db")
+    problem = "problem: %s: it is damaged, and cannot be rebuilt: cannot make " % w.path("state/state.db")
     check(problem in w.ctl("status").stdout, "a problem: %r" % w.ctl("status"))
     check(w.healthz() == (503, "the store is damaged: hspmdctl status says more"), "not healthy: %r" % (w.healthz(),))
     d.terminate()

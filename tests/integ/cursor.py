@@ -60,8 +60,8 @@ def other_data(c, text, names):
         f.write(b"A")
     cold_start(c, names, 1)
     said = wait_for("the reason", lambda: (lambda r: r if "differs" in r else None)(c.job("place")["reason"]), 60)
-    want = (r"w[01]: \S+/text.txt differs from the file that the job began with; bring that back, or cancel the job "
-            r"and submit it again to begin anew")
+    want = (r"w[01]: \S+/text.txt differs from the file that the job began with; put that file back, or cancel the job "
+            r"and submit it again to start anew")
     if not re.search(want, said) or "\n" in said or "digest" in said:
         raise Failed("refused with %r" % said)
     newest = wait_for("its checkpoint to be known", lambda: c.job("place").get("checkpoint_step"), 60)
@@ -90,8 +90,8 @@ def damage(claim, c, step):
 
 def check_fallback(c, newest):
     told = [e for e in c.events("place") if e["type"] == "ckpt.fallback"]
-    want = (r"checkpoint %d cannot be used: .*shard-\d+\S+( \S+)? is damaged; the job goes on from "
-            r"checkpoint %d and makes %d steps again")
+    want = (r"checkpoint %d cannot be used: .*shard-\d+\S+( \S+)? is damaged; the job resumes from "
+            r"checkpoint %d and computes %d steps again")
     if len(told) != 1 or not re.match(want % (newest, newest - EVERY, EVERY), told[0]["reason"]):
         raise Failed("the damaged checkpoint %d: %r" % (newest, told))
     listed = [json.loads(x)["type"] for x in c.ctl("ckpt", "list", "place", "-o", "jsonl").stdout.splitlines()]
@@ -111,7 +111,7 @@ def check_audit(steps, batches):
 
 def stale(claim, c, job, text):
     """A checkpoint of another job, with another order of samples, lies where the job's own should
-    be: it is passed over."""
+    be: it is ignored."""
     out = os.path.join(claim.dir, "out")
     job = dict(job, resources={"min": 1, "max": 1})
     c.submit(write_job(claim, job, "mine", text, seed=job["train"].get("seed", 1) + 1, steps=100000))
@@ -189,7 +189,7 @@ def body(claim):
         for x in json.loads(c.ctl("ckpt", "verify", "place", "-o", "json").stdout)["checkpoints"]:
             check_place("ckpt verify", x["data"], batches, x["step"])
         reason = stale(claim, c, job, text)
-        if "cannot be used: it is not in checkpoint.path any more; the job goes on from checkpoint" not in reason:
+        if "cannot be used: it is not in checkpoint.path any more; the job resumes from checkpoint" not in reason:
             raise Failed("a checkpoint of another job: %r" % reason)
     return distance <= 1e-9, {"loss": distance, "began": began, "pass_samples": batches.n_train}
 

@@ -122,8 +122,8 @@ def body(claim):
         c.submit(held)
         c.wait_step("held", 1, 60)
         said = c.ctl("submit", beside).stdout
-        for part in ("\nthis is for all devices there are, also those of other jobs\n", "waits for 1 device; 0 of 3 can be "
-                     "used (job held has 3); they come free when a job ends or is scaled down; its checkpoints are"):
+        for part in ("\nthis plan uses all devices, also those of other jobs\n", "waits for 1 device; 0 of 3 can be "
+                     "used (job held has 3); devices become free when a job ends or is scaled down; its checkpoints are"):
             if part not in said:
                 raise Failed("submit beside another job: %r" % said)
         c.ctl("cancel", "beside")

@@ -74,7 +74,7 @@ def run(w):
     w.daemon()
     w.node("alpha", "{kind: cuda, index: 0, memory: 512MiB}")  # no NVML
     until("alpha is up", lambda: w.up("alpha"))
-    line = "the health of GPUs is not watched, which links they have is not known: no NVML: "
+    line = "the health of GPUs is not watched, their links are not known: no NVML: "
     check(w.log().count(line) == 1, "one line says so")
     calm = Training(w, "calm").end()["loss"]
     until("no state is left", lambda: not left_over(w))

@@ -39,7 +39,7 @@ def from_before(c):
     checkpoint that it names."""
     refused = c.ctl("resume", "wild", check=False)
     said = re.search(r"its loss is not finite from step (\d+) on; "
-                     r"hspmdctl resume wild --from (\d+) goes on", refused.stderr)
+                     r"hspmdctl resume wild --from (\d+) uses", refused.stderr)
     older = said and int(said.group(2)) < int(said.group(1))
     if refused.returncode != 7 or not older or not c.job("wild")["keeps_state"]:
         raise Failed("resume: exit %d: %s" % (refused.returncode, refused.stderr))
@@ -66,7 +66,7 @@ def given_up(c, good, last):
         raise Failed("back to %d from %d: %s, metrics %s, all of them %s" % (good, last, j, shown[-1], every[-1]))
     late = {int(n) for n in re.findall(r"version (\d+) of epoch \d+, complete, given-up, seen by ", listed)}
     steps = ", ".join(map(str, sorted(late, reverse=True)))
-    told = "given-up, as the job went on from an earlier one: step %s;" % steps
+    told = "given-up, because the job resumed from an earlier checkpoint: step %s;" % steps
     counts = re.search(r"version %d of epoch \d+, complete, seen by " % good, listed)
     if not late or min(late) <= good or not counts or told not in verified:
         raise Failed("back to %d from %d:\n%s%s" % (good, last, listed, verified))
@@ -128,7 +128,7 @@ def body(claim):
         c.submit(write_job(claim, job, "wild", text))
         step = fails(c, 1)
         kept = segments(c)
-        if not kept or "kept by its workers" not in c.ctl("status", "wild").stdout:
+        if not kept or "stored by its workers" not in c.ctl("status", "wild").stdout:
             raise Failed("segments %s, status %s" % (kept, c.ctl("status", "wild").stdout))
         c.submit(write_job(claim, calm, "calm", text))
         c.wait_done("calm", 120)

@@ -77,7 +77,7 @@ def resume_without_it(c, node, step):
     os.rename(it, it + "-away")
     c.ctl("resume", "apart")
     wait_for("the job to say what it waits for", lambda: (
-        "checkpoint %d cannot be used: no node that is here has it: waiting for a node that has it" % step
+        "checkpoint %d cannot be used: no connected node has it: waiting for a node that has it" % step
         in (latest(c).get("reason") or "")), 30, poll=0.2)
     os.rename(it + "-away", it)
 

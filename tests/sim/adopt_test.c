@@ -234,7 +234,7 @@ static void not_without_a_node(void **state)
     assert_int_equal(ss->d->n_parked, 2);
     adopt(false);
     assert_int_equal(ss->reply, HSP_ENODEV);
-    assert_non_null(strstr(ss->reply_text, "not here, though its newest layout has state there"));
+    assert_non_null(strstr(ss->reply_text, "nodes of its newest layout are not connected"));
     assert_non_null(strstr(ss->reply_text, ": n2; start their agents, or use --force"));
     assert_int_equal(ss->d->n_jobs, 0);
     assert_int_equal(ss->d->n_parked, 2);
@@ -326,7 +326,7 @@ static void story_alone(void)
     assert_string_equal(ss->d->parked[0].name, "n2");
     assert_int_equal(ss->d->parked[0].as, HSP_PARKED_FOREIGN);
     assert_non_null(strstr(ss->d->parked[0].why,
-                           "it keeps state of job div of cluster 00000000: if state_dir here"));
+                           "it stores state of job div of cluster 00000000: if state_dir here"));
     assert_true(hsp_ci_not_adopted(div_here()));
     assert_non_null(strstr(div_here()->reason, "kept by n1: hspmdctl job adopt div takes it over"));
     assert_non_null(strstr(div_here()->reason, "hspmdctl node discard n1 deletes"));

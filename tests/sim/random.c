@@ -471,8 +471,8 @@ static bool watch(struct sim *s)
 static bool begin_anew(struct sim *s, const struct hsp_job *j)
 {
     const uint32_t job = j->id;
-    if (strstr(j->reason, "resume --from 0, begins anew") == NULL &&
-        strstr(j->reason, "to begin anew: resume it with --from 0") == NULL) {
+    if (strstr(j->reason, "resume --from 0, starts again") == NULL &&
+        strstr(j->reason, "to start again: resume it with --from 0") == NULL) {
         return false;
     }
     sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = job});

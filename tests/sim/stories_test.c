@@ -413,7 +413,7 @@ static void two_jobs(void **state)
     assert_int_equal(job(3)->state, HSP_JOB_PENDING);
     assert_string_equal(job(3)->reason,
                         "waits for 3 devices; 0 of 3 can be used (job story has 1, job urgent has "
-                        "2); they come free when a job ends or is scaled down");
+                        "2); devices become free when a job ends or is scaled down");
     sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3});
     to_the_end();
     assert_int_equal(job(2)->state, HSP_JOB_DONE);
@@ -529,7 +529,7 @@ static void full_disk_is_drained(void **state)
 static void full_disk_of_the_only_node(void **state)
 {
     static const char reason[] = "drain of n0/0: the final model cannot be written elsewhere: no "
-                                 "other device can be had: let another node join, or undrain n0";
+                                 "other device is available: let another node join, or undrain n0";
     (void)state;
     running(1);
     ss->job[1].unwritable = 1;
@@ -542,7 +542,7 @@ static void full_disk_of_the_only_node(void **state)
     assert_string_not_equal(job(1)->problem, "");
     told("admin.drain n0: full disk\n"
          "job.blocked job 1: drain of n0/0: the final model cannot be written elsewhere: no other "
-         "device can be had: let another node join, or undrain n0\n");
+         "device is available: let another node join, or undrain n0\n");
     sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = "n0"});
     ss_go_on(1000);
     assert_string_equal(job(1)->reason, "");
@@ -588,7 +588,7 @@ static void broken_pair(bool both)
     told("job.sealing job 1 <- n1/0 lost peer 0 on n0: it is silent\n"
          "job.recovering job 1 <- n1/0 lost peer 0 on n0: it is silent\n"
          "link.broken n0: n0 and n1 cannot reach each other: neither answers calls of the other; "
-         "jobs do without one of them, and their connection is tried every 5 s\n"
+         "jobs use only one of them, and their connection is tried every 5 s\n"
          "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- n1/0 lost peer 0 on n0: it is silent\n"
          "switch.phase job 1: epoch 2 starts\n"
          "job.running job 1 <- n1/0 lost peer 0 on n0: it is silent\n"
@@ -652,8 +652,8 @@ static void slow_pair(void **state)
     assert_int_equal(job(1)->cur.n_ranks, 2);
     assert_non_null(
         strstr(hsp_buf_cstr(&ss->trace),
-               "job.stalled job 1 n0: no vote since 3.0 s: 3 threads wait for the connection "
-               "between n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) since "));
+               "job.stalled job 1 n0: no vote for 3.0 s: 3 threads wait for the connection between "
+               "n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) since "));
     assert_non_null(strstr(hsp_buf_cstr(&ss->trace),
                            "job.sealing job 1 <- the connection between n0 and n1 is too slow\n"));
     uint64_t step = ss->job[1].committed;
@@ -686,7 +686,7 @@ static void joiner_not_reached(void **state)
          "job.running job 1 <- join of n2/0\n"
          "job.blocked job 1: n2/0: a peer does not answer\n"
          "link.broken n0: n0 and n2 cannot reach each other: neither answers calls of the other; "
-         "jobs do without one of them, and their connection is tried every 5 s\n");
+         "jobs use only one of them, and their connection is tried every 5 s\n");
     uint64_t step = ss->job[1].committed;
     ss_go_on(3000);
     assert_true(ss->job[1].committed > step + 50);

@@ -190,23 +190,21 @@ static void a_read_only_folder(void **state)
     sim_kill_exec(ss, 2 * SIM_DEVS);
     ss_go_on(20);
     ss_until(settled, 5000);
-    told(
-        "node.executor_dead job 1 n2: n2/0: signal 9\n"
-        "job.sealing job 1 <- executor n2/0: signal 9\n"
-        "job.recovering job 1 <- executor n2/0: signal 9\n"
-        "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- executor n2/0: signal 9\n"
-        "node.unusable n1: n1/0: Read-only file system [EROFS]; mount it writable; jobs do without "
-        "it, it is tried again in 60 s\n"
-        "switch.aborted job 1: epoch 2: n1/0: Read-only file system [EROFS]; mount it writable\n"
-        "job.paused job 1: n1/0: Read-only file system [EROFS]; mount it writable <- executor "
-        "n2/0: "
-        "signal 9\n"
-        "job.recovering job 1: n1/0: Read-only file system [EROFS]; mount it writable <- executor "
-        "n2/0: signal 9\n"
-        "switch.begin job 1: epoch 3: 2 ranks, 1 source <- executor n2/0: signal 9\n"
-        "switch.phase job 1: epoch 3 starts\n"
-        "job.running job 1 <- executor n2/0: signal 9\n"
-        "switch.end job 1: epoch 3 runs from step 11 <- executor n2/0: signal 9\n");
+    told("node.executor_dead job 1 n2: n2/0: signal 9\n"
+         "job.sealing job 1 <- executor n2/0: signal 9\n"
+         "job.recovering job 1 <- executor n2/0: signal 9\n"
+         "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- executor n2/0: signal 9\n"
+         "node.unusable n1: n1/0: Read-only file system [EROFS]; mount it writable; jobs do not "
+         "use it, it is tried again in 60 s\n"
+         "switch.aborted job 1: epoch 2: n1/0: Read-only file system [EROFS]; mount it writable\n"
+         "job.paused job 1: n1/0: Read-only file system [EROFS]; mount it writable <- executor "
+         "n2/0: signal 9\n"
+         "job.recovering job 1: n1/0: Read-only file system [EROFS]; mount it writable <- executor "
+         "n2/0: signal 9\n"
+         "switch.begin job 1: epoch 3: 2 ranks, 1 source <- executor n2/0: signal 9\n"
+         "switch.phase job 1: epoch 3 starts\n"
+         "job.running job 1 <- executor n2/0: signal 9\n"
+         "switch.end job 1: epoch 3 runs from step 11 <- executor n2/0: signal 9\n");
     assert_int_equal(job()->cur.n_ranks, 2);
     ss->folder_broken[1] = false;
     assert_true(device(1, 0)->present);

@@ -183,7 +183,7 @@ static void submit_to_core(struct hsp_app *a, struct query *x)
     if (old != NULL && !hsp_job_terminal(old->state) && !hsp_ci_not_adopted(old)) {
         char text[200];
         (void)snprintf(text, sizeof text,
-                       "job %s is there and %s; cancel it or choose another name", s->name,
+                       "a job named %s is already %s; cancel it or choose another name", s->name,
                        hsp_job_state_name(old->state));
         hsp_app_reply(a, x->conn, x->msg.request, HSP_ESTATE, text, NULL, 0, false);
         return;

@@ -101,9 +101,9 @@ static void decide(struct hsp_app *a, struct hsp_adoption *x)
     take_off(a, x);
     if (x->data == NULL) {
         hsp_str_printf(text, sizeof text,
-                       "none of the %" PRIu32 " agents that keep job %" PRIu32
-                       " has its papers (%s): start the agent of another node that keeps it, or "
-                       "put back a backup that knows the job (hspmdd --restore)",
+                       "none of the %" PRIu32 " agents that store job %" PRIu32
+                       " has its job record (%s): start the agent of another node that stores it, "
+                       "or put back a backup that knows the job (hspmdd --restore)",
                        x->n_asked, x->job, x->fault[0] != '\0' ? x->fault : "no answer");
         fail(a, x, HSP_ESTATE, text);
         return;
@@ -357,14 +357,12 @@ static void no_such_job(struct hsp_app *a, const struct hsp_caller *cl, const st
                        hsp_buf_cstr(&all));
         hsp_buf_fini(&all);
     } else if (j != NULL) {
-        hsp_str_printf(text, sizeof text,
-                       "job %s is on record here, and %s: there is nothing to "
-                       "adopt",
+        hsp_str_printf(text, sizeof text, "job %s is known here, and %s: there is nothing to adopt",
                        what, hsp_job_state_name(j->state));
     } else {
         hsp_str_printf(text, sizeof text,
-                       "no agent here keeps a job %s that is not on record; hspmdctl status shows "
-                       "what they keep",
+                       "no connected agent stores a job %s that is unknown here; hspmdctl node "
+                       "list shows the jobs of each node",
                        what);
     }
     refuse(a, cl, m, j != NULL || f->n > 1 ? HSP_ESTATE : HSP_ENOENT, text);
@@ -399,8 +397,8 @@ static void adopt_job(struct hsp_app *a, const struct hsp_caller *cl, const stru
     if (!ask_agents(a, x) || x->n_asked == 0) {
         take_off(a, x);
         fail(a, x, HSP_ENODEV, /* devices may come */
-             x->from[0] != '\0' ? "no agent of this node or address keeps the job"
-                                : "no agent that keeps the job is connected: start them");
+             x->from[0] != '\0' ? "no agent of this node or address stores the job"
+                                : "no agent that stores the job is connected: start one");
     }
 }
 
@@ -519,20 +517,18 @@ static void discard_node(struct hsp_app *a, const struct hsp_caller *cl, const s
     struct discarding would = {.force = m->u.adopt.force}, x = {.force = would.force, .told = true};
     discard_all(a, &would, node);
     if (would.n_agents > 1) {
-        hsp_str_printf(
-            text, sizeof text,
-            "%u agents keep state under this name or address; hspmdctl node discard ADDRESS "
-            "names one, or end the others: %s",
-            would.n_agents, would.agents);
+        hsp_str_printf(text, sizeof text,
+                       "%u agents store state under this name or address; hspmdctl node discard "
+                       "ADDRESS names one, or stop the others: %s",
+                       would.n_agents, would.agents);
         refuse(a, cl, m, HSP_ESTATE, text);
         return;
     }
     if (would.n_recorded > 0 && !would.force) {
-        hsp_str_printf(
-            text, sizeof text,
-            "node %s keeps state of jobs that are on record here, which would be lost: %s; "
-            "hspmdctl cancel gives a job up, --force deletes all that the node keeps",
-            node, would.recorded);
+        hsp_str_printf(text, sizeof text,
+                       "node %s stores state of jobs that are known here, which would be lost: %s; "
+                       "hspmdctl cancel gives a job up, --force deletes all state on the node",
+                       node, would.recorded);
         refuse(a, cl, m, HSP_ESTATE, text);
         return;
     }
@@ -540,16 +536,15 @@ static void discard_node(struct hsp_app *a, const struct hsp_caller *cl, const s
     if (x.n == 0) {
         bool any = x.n_meant > 0 || hsp_cluster_node_by_name(a->cluster, node) != NULL;
         hsp_str_printf(text, sizeof text,
-                       any ? "no agent of node %s is connected that keeps state which is not on "
-                             "record here; hspmdctl node list shows all"
+                       any ? "no connected agent of node %s stores state that is unknown here; "
+                             "hspmdctl node list shows all"
                            : "no node %s; hspmdctl node list shows all",
                        node);
         refuse(a, cl, m, HSP_ENOENT, text);
         return;
     }
-    (void)snprintf(text, sizeof text,
-                   "state of %" PRIu32 " job%s, %" PRIu32 " of them on record here", x.n,
-                   hsp_s(x.n), x.n_recorded);
+    (void)snprintf(text, sizeof text, "state of %" PRIu32 " job%s, %" PRIu32 " of them known here",
+                   x.n, hsp_s(x.n), x.n_recorded);
     struct hsp_fact f = {.type = "admin.discard",
                          .severity = HSP_SEV_NOTICE,
                          .node = node,

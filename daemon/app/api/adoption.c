@@ -87,7 +87,7 @@ enum hsp_status hsp_adoption_read(struct hsp_adoption *x, const struct hsp_clust
         }
     }
     if (st == HSP_OK && x->rec == NULL) {
-        st = hsp_err_set(err, HSP_EPARSE, 0, "the papers of job %" PRIu32 " have no job file",
+        st = hsp_err_set(err, HSP_EPARSE, 0, "the record of job %" PRIu32 " has no job file",
                          x->job);
     }
     for (uint32_t i = 0; st == HSP_OK && i < x->papers.n; i++) {
@@ -198,7 +198,7 @@ static uint32_t put_agreeing(const struct hsp_adoption *x, uint32_t at, struct h
         hsp_buf_printf(out, ": generation %" PRIu32 ", epoch %" PRIu64,
                        hsp_generation_number(h->generation), h->epoch);
     } else {
-        hsp_buf_puts(out, ": no papers");
+        hsp_buf_puts(out, ": no job record");
     }
     return n;
 }
@@ -210,21 +210,21 @@ static const char *doubt(const struct hsp_adoption *x, uint32_t n)
     const struct hsp_adoption_holder *h = x->holder, *next = &h[n];
     bool others = n < x->n_asked, told = others && next->told;
     if (x->from[0] != '\0') {
-        return told ? "several agents say that they are it; --from ADDRESS names one" : NULL;
+        return told ? "several agents claim to be that node; choose one with --from ADDRESS" : NULL;
     }
     for (uint32_t i = n; told && i < x->n_asked && h[i].told; i++) {
         if (!hsp_digest_equal(h[i].job_file, h->job_file)) {
-            return "the job files differ; --from NODE names whom to believe";
+            return "the job files differ; choose one with --from NODE";
         }
     }
     uint32_t g = hsp_generation_number(h->generation);
     uint32_t next_g = told ? hsp_generation_number(next->generation) : g;
     return told && g == next_g && h->epoch == next->epoch
-               ? "the newest papers differ; --from NODE names whom to believe"
-           : g - next_g > FAR ? "the newest papers are of a generation far beyond; --from NODE "
-                                "names whom to believe"
+               ? "the newest job records differ; choose one with --from NODE"
+           : g - next_g > FAR
+               ? "the newest job record has a far newer generation; choose one with --from NODE"
            : others && n == 1
-               ? "one agent alone tells the newest papers; --from NODE names whom to believe"
+               ? "only one agent has the newest job record; choose one with --from NODE"
                : NULL;
 }
 

@@ -344,10 +344,10 @@ void hsp_ckpt_answers_fault(const struct hsp_ckpt_answers *x, char *ret, size_t 
     struct faults f = {.ret = ret, .size = size};
     ret[0] = '\0';
     if (x->n_asked == 0) {
-        hsp_str_printf(ret, size, "%s",
-                       x->old ? "no node is connected whose hspmd-worker can list checkpoints: "
-                                "upgrade that of one"
-                              : "no node is connected");
+        hsp_str_printf(
+            ret, size, "%s",
+            x->old ? "no connected node has an hspmd-worker that can list checkpoints: upgrade one"
+                   : "no node is connected");
     }
     for (uint32_t others = 0; others < 2; others++) {
         for (uint32_t i = 0; i < x->n_asked; i++) {

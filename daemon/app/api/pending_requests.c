@@ -79,7 +79,7 @@ static char *checked(struct hsp_app *a)
     char *doc = hsp_check_doc(a->cluster, &s), reason[400];
     (void)snprintf(reason, sizeof reason,
                    "%" PRIu32 " node%s and %" PRIu32 " pair%s measured, %" PRIu32
-                   " skipped, %" PRIu32 " worse than %g of what is on record%s%s",
+                   " skipped, %" PRIu32 " worse than %g of the recorded rate%s%s",
                    s.nodes, hsp_s(s.nodes), s.pairs, hsp_s(s.pairs), s.skipped, s.worse,
                    a->cluster->check.terms.threshold, s.worse > 0 ? ", the first: " : "", s.first);
     struct hsp_fact f = {.type = "check.end",

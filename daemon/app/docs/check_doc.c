@@ -186,8 +186,8 @@ static const char *put_link(struct doc *d, cJSON *o, const struct hsp_check_pair
     if (ratio < d->threshold || late) {
         char said[240];
         (void)snprintf(said, sizeof said, "%s and %s: %s", name_of(d, p->a), name_of(d, p->b),
-                       late ? "messages take longer than on record"
-                            : "less bandwidth than on record");
+                       late ? "messages take longer than recorded"
+                            : "less bandwidth than recorded");
         worse(d, said);
         return "slow";
     }

@@ -98,11 +98,11 @@ static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *
                        " is being brought into place",
                        j->copies, j->cur.epoch);
     } else if (s.min_nodes == 0) {
-        (void)snprintf(text, sizeof text, "a part of the state is on no node that is here");
+        (void)snprintf(text, sizeof text, "a part of the state is on no connected node");
     } else if (s.min_nodes == 1) {
         if (node != NULL && j->copies > 1) {
             (void)snprintf(allow, sizeof allow,
-                           "; node %s may not keep a copy: hspmdctl node allow %s --holder", node,
+                           "; node %s may not store a copy: hspmdctl node allow %s --holder", node,
                            node);
         }
         (void)snprintf(text, sizeof text, "a loss of node %s%s would cost %s%s",

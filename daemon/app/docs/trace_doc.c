@@ -205,7 +205,7 @@ static void find_note(const struct doc *x, char *ret, size_t size)
     if (x->t->note[0] != '\0') {
         hsp_str_printf(ret, size, "%s", x->t->note);
     } else if (unread > 0) {
-        hsp_str_printf(ret, size, "what %u of the devices said cannot be read", unread);
+        hsp_str_printf(ret, size, "the records of %u of the devices cannot be read", unread);
     } else if (done < asked) {
         hsp_str_printf(ret, size, "%u of %u steps: the epoch ended", done, asked);
     } else {

@@ -178,7 +178,7 @@ static void finish(struct hsp_app *a, struct hsp_tracing *t)
     const struct hsp_job *core = hsp_cluster_job(a->cluster, t->job);
     if (t->n_told == 0) {
         char text[sizeof(t->note) + 80];
-        (void)snprintf(text, sizeof(text), "no device of job %s has told anything: %s", t->name,
+        (void)snprintf(text, sizeof(text), "no device of job %s has sent a record: %s", t->name,
                        t->note);
         fail(a, t, HSP_ESTATE, text);
         return;

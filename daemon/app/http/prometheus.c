@@ -226,7 +226,7 @@ static void put_states(struct hsp_buf *o, const struct hsp_metrics_view *v)
     for (const struct hsp_view_count *s = v->node_states; s->state != NULL; s++) {
         sample(o, "nodes", "state", s->state, (double)s->n);
     }
-    family(o, "jobs", "gauge", "Jobs on record by state.");
+    family(o, "jobs", "gauge", "Known jobs by state.");
     for (const struct hsp_view_count *s = v->job_states; s->state != NULL; s++) {
         sample(o, "jobs", "state", s->state, (double)s->n);
     }
@@ -282,8 +282,7 @@ static void put_devices(struct hsp_buf *o, const struct hsp_metrics_view *v)
     for (int pass = 0; pass < 2; pass++) {
         const char *name = pass == 0 ? "gpu_info" : "device_relative_speed_ratio";
         family(o, name, "gauge",
-               pass == 0 ? "Which job a device works for; always 1."
-                         : "Speed observed over the speed probed.");
+               pass == 0 ? "Job of a device; always 1." : "Speed observed over the speed probed.");
         for (size_t i = 0; i < v->n_devices; i++) {
             const struct hsp_view_device *d = &v->devices[i];
             char index[16];
@@ -311,7 +310,7 @@ static const struct {
     {"job_lost_steps_total", "counter", "Steps computed again."},
     {"job_switches_total", "counter", "Changes of the plan that came to an end."},
     {"state_transfer_bytes_total", "counter", "Training state moved by changes of the plan."},
-    {"plan_predicted_step_seconds", "gauge", "What the plan that runs promised."},
+    {"plan_predicted_step_seconds", "gauge", "Step time that the running plan predicts."},
     {"checkpoint_age_seconds", "gauge", "Time since the last checkpoint."},
     {"checkpoint_last_success_timestamp_seconds", "gauge", "When the last one was complete."},
 };

@@ -69,8 +69,8 @@ const struct papers_made *hsp_app_papers(struct hsp_app *a, struct hsp_batch *b,
     }
     if (p != NULL && out.failed) {
         hsp_log(a->log, HSP_LOG_WARN, "app",
-                "job %s is too large for papers: its agents cannot give it to another hspmdd, so "
-                "keep a backup",
+                "job %s is too large for a job record: its agents cannot hand it to another "
+                "hspmdd, so keep a backup",
                 act->u.papers->name);
     } else if (p != NULL) {
         p->data = hsp_arena_memdup(b->arena, out.data, out.len);

@@ -23,10 +23,10 @@ void hsp_app_store_stalled(struct hsp_app *a, const struct hsp_err *why)
     hsp_app_retry_later(a);
     const bool damaged = why->code == HSP_EDIGEST; /* which no wait mends */
     hsp_str_printf(a->stalled_why, sizeof a->stalled_why,
-                   "%s/state.db%s: %s; training goes on, nothing can be changed%s",
+                   "%s/state.db%s: %s; training continues, nothing can be changed%s",
                    a->cfg->state_dir, damaged ? " is damaged" : "", why->msg,
-                   damaged ? "; restart hspmdd, which writes the file anew from what is whole; if "
-                             "it refuses to start, put a backup back: hspmdd --restore FILE"
+                   damaged ? "; restart hspmdd, which rebuilds the file from its undamaged rows; "
+                             "if it refuses to start, put a backup back: hspmdd --restore FILE"
                            : " until it can be written");
     if (a->store_stalled) {
         return;

@@ -54,8 +54,8 @@ void hsp_app_damaged(struct hsp_app *a, const char *why)
 {
     if (a->damage[0] == '\0') {
         hsp_str_printf(a->damage, sizeof a->damage,
-                       "%s/state.db: %s; training goes on, events and metrics may be lost; restart "
-                       "hspmdd, which writes the file anew",
+                       "%s/state.db: %s; training continues, events and metrics may be lost; "
+                       "restart hspmdd, which rebuilds the file",
                        a->cfg->state_dir, why);
         hsp_log(a->log, HSP_LOG_ERROR, "store", "%s", a->damage);
     }
@@ -65,7 +65,7 @@ void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err
 {
     if (!a->failed) {
         hsp_log(a->log, HSP_LOG_ERROR, "app",
-                "%s: %s; ending, the next start reloads what is stored", what, err->msg);
+                "%s: %s; ending, the next start reloads the stored state", what, err->msg);
     }
     a->failed = true;
     uv_stop(a->loop);

@@ -47,7 +47,7 @@ static const struct hsp_cfg_field fields[] = {
      .type = HSP_FIELD_STR,
      .offset = AT(metrics_listen),
      .dflt = "127.0.0.1:7072",
-     .help = "host:port of http /metrics (Prometheus) and /healthz, for anybody who can reach it; "
+     .help = "host:port of http /metrics (Prometheus) and /healthz, with no key; "
              "\"\": off"},
     {.path = "tensorboard",
      .type = HSP_FIELD_BOOL,
@@ -83,15 +83,16 @@ static const struct hsp_cfg_field fields[] = {
      .offset = AT(data_plane),
      .dflt = "tls",
      .choices = planes,
-     .help = "tls or clear: what devices of different hosts say to each other; clear only on a "
-             "trusted network"},
+     .help = "tls or clear: traffic between devices of different hosts; clear only on a trusted "
+             "network"},
     {.path = "trusted_network",
      .type = HSP_FIELD_STRS,
      .offset = AT(trusted_network),
      .example = "10.0.0.0/8",
-     .help = "network, or list of at most 8, on which NCCL may carry what GPUs of different hosts "
-             "say to each\n# other: NCCL does not encrypt, so with data_plane tls it is else used "
-             "within hosts only; default none"},
+     .help =
+         "network, or list of at most 8, on which NCCL may carry traffic between GPUs of different "
+         "hosts:\n# NCCL does not encrypt, so with data_plane tls it is otherwise used within "
+         "hosts only; default none"},
     {.path = "heartbeat",
      .live = true,
      .type = HSP_FIELD_MS,
@@ -123,8 +124,9 @@ static const struct hsp_cfg_field fields[] = {
      .dflt = "0s",
      .min = 0,
      .max = 604800000.0,
-     .help = "how long a job waits for nodes that keep its newest state before it goes back to a "
-             "checkpoint;\n# what they bring later is given up; 0s: 20 times failure_detection"},
+     .help =
+         "how long a job waits for nodes that store its newest state before it goes back to a "
+         "checkpoint;\n# state that they bring later is given up; 0s: 20 times failure_detection"},
     {.path = "forget_after",
      .live = true,
      .type = HSP_FIELD_MS,
@@ -160,7 +162,7 @@ static const struct hsp_cfg_field fields[] = {
 };
 
 static_assert(HSP_ARRAY_LEN(fields) == HSP_DAEMON_KEYS, "an origin for each key");
-static_assert(HSP_NETWORKS_MAX + 1 == HSP_IPNETS_TEXT, "what is read here fits into a PREPARE");
+static_assert(HSP_NETWORKS_MAX + 1 == HSP_IPNETS_TEXT, "every readable list fits into a PREPARE");
 
 /* Others are to dial it: a host and a port, not a path, not "any". */
 static enum hsp_status check_advertise(const struct hsp_daemon_config *c, const char *name,

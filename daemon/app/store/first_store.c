@@ -67,8 +67,8 @@ static enum hsp_status clear_place(const char *store, struct hsp_err *err)
         }
         if (!holds_nothing(&sb, ends[i])) {
             return hsp_err_set(err, HSP_EEXIST, 0,
-                               "%s is there, and its store is not: mount or put back what belongs "
-                               "to it, or move it away",
+                               "%s exists, and its store does not: mount or put back the store "
+                               "that belongs to it, or move the file away",
                                path);
         }
         if (unlink(path) != 0) {

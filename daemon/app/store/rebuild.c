@@ -313,7 +313,7 @@ enum hsp_status hsp_store_open_whole(const char *dir, struct hsp_state_folder *f
     if (rebuild(dir, path, why.msg, ret_done, &bad) != HSP_OK) {
         ret_done->failed = true;
         hsp_str_printf(ret_done->text, sizeof ret_done->text,
-                       "it is damaged, and cannot be written anew: %s (%s)", bad.msg, why.msg);
+                       "it is damaged, and cannot be rebuilt: %s (%s)", bad.msg, why.msg);
     }
     st = hsp_state_folder_lock_store(dir, f, err);
     return st == HSP_OK ? open_store(path, ret, err) : st;

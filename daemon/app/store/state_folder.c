@@ -138,8 +138,8 @@ static enum hsp_status decide(const char *dir, bool init, const char *service,
     if (!c.store && !f->fresh) {
         return hsp_err_set(err, HSP_ENOENT, 0,
                            "state_dir %s %s: mount or name the right folder, or begin a new "
-                           "cluster with --init (job adopt takes over what agents keep), or put "
-                           "a backup in with --restore FILE",
+                           "cluster with --init (job adopt takes over the jobs that agents store), "
+                           "or put a backup in with --restore FILE",
                            dir, c.there ? "has no store" : "is not there");
     }
     if (init && !c.there && mkdir(dir, 0700) != 0) {
@@ -245,8 +245,7 @@ enum hsp_status hsp_store_in_place(const struct stat *mine, int no, const struct
         return HSP_OK;
     }
     if (no != 0 && !none) {
-        return hsp_err_set(err, HSP_ENOENT, no,
-                           "mend or mount its folder, which cannot be looked at");
+        return hsp_err_set(err, HSP_ENOENT, no, "repair or mount its folder, which cannot be read");
     }
     if (mine->st_nlink == 0) { /* the store goes when this process ends */
         return hsp_err_set(err, HSP_ENOENT, 0,

@@ -40,7 +40,7 @@ enum hsp_status hsp_use_groups_add(const struct hsp_annot *a, const char *name,
     for (uint32_t i = 0; a->tier == HSP_TIER_SPLIT && i < a->n; i++) {
         if (a->of[i]->tier != HSP_TIER_RANK) {
             return hsp_err_set(err, HSP_EINVAL, 0,
-                               "annotations: %s: what tensor parallelism cuts is of one rank each",
+                               "annotations: %s: tensor parallelism gives each part to one rank",
                                name);
         }
     }

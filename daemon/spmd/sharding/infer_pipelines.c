@@ -543,9 +543,10 @@ static enum hsp_status compare_param(const struct finder *f, uint32_t param)
             i++;
         }
         const struct hsp_cover *c = i < stated.n ? &stated : &used;
-        rc = hsp_err_set(f->err, HSP_EINVAL, 0,
-                         "annotations: %s is not what rank %u uses in the stage found for it",
-                         name_of(f, param), c->items[i < c->n ? i : 0].rank);
+        rc = hsp_err_set(
+            f->err, HSP_EINVAL, 0,
+            "annotations: %s does not match the use of rank %u in the stage found for it",
+            name_of(f, param), c->items[i < c->n ? i : 0].rank);
     }
     hsp_cover_fini(&stated);
     hsp_cover_fini(&used);

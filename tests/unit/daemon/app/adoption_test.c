@@ -92,14 +92,14 @@ static void one_alone_is_not_believed(void **state)
     tells(x, 1, &later);
     tells(x, 2, &honest);
     judged(x, HSP_ESTATE,
-           "job 1: one agent alone tells the newest papers; --from NODE names whom to believe; h1 "
+           "job 1: only one agent has the newest job record; choose one with --from NODE; h1 "
            "(10.0.0.1:9): generation 0, epoch 3; h0 (10.0.0.0:9), h2 (10.0.0.2:9): generation 0, "
            "epoch 1");
     x = asked(2);
     tells(x, 1, &honest);
     judged(x, HSP_ESTATE,
-           "job 1: one agent alone tells the newest papers; --from NODE names whom to believe; h1 "
-           "(10.0.0.1:9): generation 0, epoch 1; h0 (10.0.0.0:9): no papers");
+           "job 1: only one agent has the newest job record; choose one with --from NODE; h1 "
+           "(10.0.0.1:9): generation 0, epoch 1; h0 (10.0.0.0:9): no job record");
 }
 
 /* A holder of the key can be as many agents as it likes. */
@@ -111,7 +111,7 @@ static void a_crowd_that_lies_is_not_believed(void **state)
         const char *why;
     } table[] = {{&forged, "job 1: the job files differ; "},
                  {&other, "job 1: the job files differ; "},
-                 {&far, "job 1: the newest papers are of a generation far beyond; "}};
+                 {&far, "job 1: the newest job record has a far newer generation;  "}};
     for (size_t i = 0; i < HSP_ARRAY_LEN(table); i++) {
         struct hsp_adoption *x = asked(4);
         struct hsp_buf said;
@@ -146,7 +146,7 @@ static void papers_of_one_epoch_that_differ(void **state)
     }
     hsp_buf_init(&said, TEXT);
     assert_int_equal(hsp_adoption_judge(x, &said), HSP_ESTATE);
-    assert_non_null(strstr(hsp_buf_cstr(&said), "job 1: the newest papers differ; "));
+    assert_non_null(strstr(hsp_buf_cstr(&said), "job 1: the newest job records differ; "));
     hsp_buf_fini(&said);
     (void)hsp_adoption_free(x);
 }
@@ -174,7 +174,7 @@ static void the_one_that_is_named_is_believed(void **state)
     tells(x, 0, &honest);
     tells(x, 1, &forged);
     judged(x, HSP_ESTATE,
-           "job 1: several agents say that they are it; --from ADDRESS names one; h1 "
+           "job 1: several agents claim to be that node; choose one with --from ADDRESS; h1 "
            "(10.0.0.1:9): generation 1, epoch 1; h0 (10.0.0.0:9): generation 0, epoch 1");
 }
 
@@ -197,20 +197,20 @@ static void rows_that_contradict_each_other_are_refused(void **state)
         enum hsp_status want;
         const char *text;
     } table[] = {
-        {{.device = true}, HSP_EPARSE, "the papers of job 1 contradict themselves on its layouts"},
-        {{.ranks = true}, HSP_EPARSE, "the papers of job 1 contradict themselves on its layouts"},
-        {{.no = true}, HSP_EPARSE, "the papers of job 1 contradict themselves on its layouts"},
-        {{.no_plan = true}, HSP_EPARSE, "the papers of job 1 contradict themselves on its layouts"},
-        {{.name = "big"}, HSP_EPARSE, "the papers of job 1 contradict themselves on its name"},
+        {{.device = true}, HSP_EPARSE, "the record of job 1 contradicts itself on its layouts"},
+        {{.ranks = true}, HSP_EPARSE, "the record of job 1 contradicts itself on its layouts"},
+        {{.no = true}, HSP_EPARSE, "the record of job 1 contradicts itself on its layouts"},
+        {{.no_plan = true}, HSP_EPARSE, "the record of job 1 contradicts itself on its layouts"},
+        {{.name = "big"}, HSP_EPARSE, "the record of job 1 contradicts itself on its name"},
         {{.data = "/srv/more"},
          HSP_EPARSE,
-         "the papers of job 1 contradict themselves on the path of its data"},
+         "the record of job 1 contradicts itself on the path of its data"},
         {{.ckpt = "/tmp/mine"},
          HSP_EPARSE,
-         "the papers of job 1 contradict themselves on the path of its checkpoints"},
+         "the record of job 1 contradicts itself on the path of its checkpoints"},
         {{.one_name = true},
          HSP_EDIGEST,
-         "the papers of job 1 cannot be used: they are not those of one job"},
+         "the record of job 1 cannot be used: they are not those of one job"},
     };
     struct hsp_err err = {0};
     assert_ok(read_one(&honest, &err), &err);
@@ -257,7 +257,7 @@ static void devices_are_numbered_anew(void **state)
                   strcmp(acts.item[i].u.fact->type, "job.adopted") == 0;
         fact = it ? acts.item[i].u.fact->reason : fact;
     }
-    assert_non_null(strstr(fact, "from the papers of h0: generation 0, epoch 1; "));
+    assert_non_null(strstr(fact, "from the job record of h0: generation 0, epoch 1; "));
     assert_true(hsp_adoption_take(&app, x, count_row, &n));
     assert_int_equal(n, 2);
     const struct hsp_plan_rec *p = hsp_app_plan_find(hsp_app_job_find(&app, 1), 1);

@@ -10,8 +10,8 @@
 #include "tests/unit/daemon/app/app_lib.h"
 
 #define GIB    ((uint64_t)1 << 30)
-#define LATE   "good and slow: messages take longer than on record"
-#define NARROW "good and slow: less bandwidth than on record"
+#define LATE   "good and slow: messages take longer than recorded"
+#define NARROW "good and slow: less bandwidth than recorded"
 
 static const struct app_node nodes[] = {{"good", 1.0, GIB},
                                         {"slow", 0.5, GIB},

@@ -247,8 +247,7 @@ static void nobody_can_be_asked(void **state)
     j.n_plans = 1;
     assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, &j), 0);
     assert_int_equal(w.x.n_asked, 0);
-    told(&w, 200,
-         "no node is connected whose hspmd-worker can list checkpoints: upgrade that of one");
+    told(&w, 200, "no connected node has an hspmd-worker that can list checkpoints: upgrade one");
     finish(&w);
 }
 

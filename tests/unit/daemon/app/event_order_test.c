@@ -708,13 +708,14 @@ static void a_store_that_takes_nothing_says_what_to_do(void **state)
     static const struct {
         enum hsp_status code;
         const char *why, *says;
-    } cases[] = {{HSP_ENOSPC, "database or disk is full",
-                  "/state.db: database or disk is full; training goes on, nothing can be changed "
-                  "until it can be written"},
-                 {HSP_EDIGEST, "database disk image is malformed",
-                  "/state.db is damaged: database disk image is malformed; training goes on, "
-                  "nothing can be changed; restart hspmdd, which writes the file anew from what is "
-                  "whole; if it refuses to start, put a backup back: hspmdd --restore FILE"}};
+    } cases[] = {
+        {HSP_ENOSPC, "database or disk is full",
+         "/state.db: database or disk is full; training continues, nothing can be changed until it "
+         "can be written"},
+        {HSP_EDIGEST, "database disk image is malformed",
+         "/state.db is damaged: database disk image is malformed; training continues, nothing can "
+         "be changed; restart hspmdd, which rebuilds the file from its undamaged rows; if it "
+         "refuses to start, put a backup back: hspmdd --restore FILE"}};
     (void)state;
     for (size_t i = 0; i < HSP_ARRAY_LEN(cases); i++) {
         struct hsp_err err = {0};

@@ -229,7 +229,7 @@ static void what_is_left_of_a_store(void **state)
         assert_false(starts(dir, &err));
         assert_status(err.code, HSP_ENOENT);
         assert_status(hsp_first_store(dir, new_rows, 2, &err), HSP_EEXIST); /* with --init */
-        assert_non_null(strstr(err.msg, "is there, and its store is not"));
+        assert_non_null(strstr(err.msg, "exists, and its store does not"));
         assert_int_equal(stat(in(dir, names[i]), &sb), 0);
         assert_int_equal(unlink(in(dir, names[i])), 0);
     }

@@ -229,7 +229,7 @@ static void test_a_store_that_cannot_be_written_anew(void **state)
     assert_ok(hsp_state_folder_lock(*state, &f, &err), &err);
     assert_ok(hsp_store_open_whole(*state, &f, &s, &done, &err), &err);
     assert_true(done.failed);
-    assert_non_null(strstr(done.text, "it is damaged, and cannot be written anew: cannot make "));
+    assert_non_null(strstr(done.text, "it is damaged, and cannot be rebuilt: cannot make "));
     const struct hsp_store_event e = {500, 7, "new"};
     assert_status(hsp_store_feed_add(s, &e, 1, NULL, 0, &err), HSP_EDIGEST);
     uint32_t rows = 0;

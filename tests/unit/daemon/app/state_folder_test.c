@@ -82,7 +82,8 @@ static void without_a_store(void **state)
     struct stat sb;
     refused(in("typo"), NULL, HSP_ENOENT,
             "typo is not there: mount or name the right folder, or begin a new cluster with --init "
-            "(job adopt takes over what agents keep), or put a backup in with --restore FILE");
+            "(job adopt takes over the jobs that agents store), or put a backup in with --restore "
+            "FILE");
     refused(in("typo"), in("typo"), HSP_ENOENT, "is not there");
     assert_int_equal(stat(in("typo"), &sb), -1);
     assert_int_equal(mkdir(in("empty"), 0700), 0);
@@ -190,8 +191,8 @@ static void store_at_its_path(void **state)
         {0, ENOENT, 0, 0,
          "it was deleted: make state_dir again if it is gone, save the store with "},
         {0, 0, 5, 13, "it was deleted, and another file is in its place: make state_dir again"},
-        {1, EACCES, 0, 0, "which cannot be looked at: Permission denied"},
-        {0, EIO, 0, 0, "which cannot be looked at: Input/output error"},
+        {1, EACCES, 0, 0, "which cannot be read: Permission denied"},
+        {0, EIO, 0, 0, "which cannot be read: Input/output error"},
     };
     for (size_t i = 0; i < sizeof is / sizeof is[0]; i++) {
         struct stat mine = {.st_dev = 5, .st_ino = 12, .st_nlink = is[i].links};

@@ -117,10 +117,9 @@ static void nodes_that_are_no_members(void **state)
     cJSON_Delete(all);
     struct hsp_err err = {0};
     assert_true(hsp_cluster_parked_keeps(a->cluster, "m", &err));
-    assert_err(
-        &err, HSP_ENOENT,
-        "job m is not on record here: agents that are no members keep its state, p0: "
-        "if state_dir is right, hspmdctl job adopt m takes it over, node discard deletes it");
+    assert_err(&err, HSP_ENOENT,
+               "job m is not known here: agents that are not members store its state, p0: if "
+               "state_dir is right, hspmdctl job adopt m takes it over, node discard deletes it");
     assert_true(hsp_cluster_parked_keeps(a->cluster, "3", &err));
     assert_false(hsp_cluster_parked_keeps(a->cluster, "p0", &err));
     a->cluster->parked = NULL;

@@ -203,7 +203,7 @@ static void what_is_missing_is_said(void **state)
     w->device[1].len = 7; /* cut */
     assert_ok(write(w, ""), &w->err);
     o = get(w->doc, "otherData");
-    assert_string_equal(text(o, "note"), "what 1 of the devices said cannot be read");
+    assert_string_equal(text(o, "note"), "the records of 1 of the devices cannot be read");
     assert_string_equal(text(cJSON_GetArrayItem(get(o, "devices"), 1), "fault"),
                         "trace of a device: malformed head");
     world_free(w);

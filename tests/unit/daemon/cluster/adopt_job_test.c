@@ -103,9 +103,9 @@ static void a_job_goes_on_from_what_its_agents_keep(void **state)
     foreign_hello(&w, 12, 1);
     assert_int_equal(w.c->n_parked, 2);
     assert_int_equal(adopt(&w, &p, false), HSP_OK);
-    assert_string_equal(cw_fact(&w, "job.adopted"),
-                        "from the papers of n0: generation 0, epoch 1; its next epochs are of "
-                        "generation 1");
+    assert_string_equal(
+        cw_fact(&w, "job.adopted"),
+        "from the job record of n0: generation 0, epoch 1; its next epochs are of generation 1");
     assert_string_equal(told(&w), "n0: generation 0, epoch 1");
     cw_assert_left_alone(&w);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
@@ -136,10 +136,10 @@ static void a_job_goes_on_from_what_its_agents_keep(void **state)
                         "job 1 is job mist here, which is recovering: there is nothing to adopt");
     p.whose.cluster = (struct hsp_digest){0xab, 7}; /* the job was adopted there, too */
     assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
-    assert_string_equal(told(&w),
-                        "job 1 is job mist here, which is recovering: there is nothing to adopt; "
-                        "start hspmdd with the state_dir of cluster 00000000 again, which goes on "
-                        "with it (hspmdd(8), RECOVERY)");
+    assert_string_equal(
+        told(&w),
+        "job 1 is job mist here, which is recovering: there is nothing to adopt; start hspmdd with "
+        "the state_dir of cluster 00000000 again, which continues it (hspmdd(8), RECOVERY)");
     cw_restart(&w, NULL);
     assert_true(hsp_digest_equal(cw_job(&w, 1)->from, lost) && hsp_ci_has_adopted(w.c, lost));
     cw_end(&w);
@@ -204,15 +204,15 @@ static void what_cannot_be_adopted(void **state)
     struct hsp_papers p = begin_anew(&w, arena), bad = p;
     foreign_hello(&w, 11, 0);
     assert_int_equal(adopt(&w, &p, false), HSP_ENODEV);
-    assert_string_equal(
-        told(&w), "job mist: not here, though its newest layout has state there, and may have gone "
-                  "further: n1; start their agents, or use --force when they are gone for good");
+    assert_string_equal(told(&w),
+                        "job mist: nodes of its newest layout are not connected and may have newer "
+                        "state: n1; start their agents, or use --force if they are lost for good");
     struct hsp_m_kept other = {.job = 9, .name = "dusk", .cluster = lost, .epoch = 5, .plan = 1};
     cw_hello_keeping(&w, 12, "n1", 0, &other,
                      false); /* the agent has that name, and does not keep the job */
     assert_non_null(hsp_cluster_parked_by_name(w.c, "n1"));
     assert_int_equal(adopt(&w, &p, false), HSP_ENODEV);
-    assert_non_null(strstr(told(&w), "not here, though its newest layout has state there"));
+    assert_non_null(strstr(told(&w), "nodes of its newest layout are not connected"));
     for (bad.n = 0; bad.n < p.n; bad.n++) { /* rows are missing */
         assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
     }
@@ -220,7 +220,7 @@ static void what_cannot_be_adopted(void **state)
     bad.job = 2;
     assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
     assert_string_equal(told(&w),
-                        "the papers of job 2 cannot be used: they are not those of one job");
+                        "the record of job 2 cannot be used: they are not those of one job");
     assert_int_equal(w.c->n_jobs, 0);
     assert_int_equal(w.c->n_nodes, 0);
     w.c->next_job = 50;
@@ -246,9 +246,8 @@ static void papers_of_the_last_generation(void **state)
     foreign_hello(&w, 11, 0);
     p.whose.generation = (uint64_t)(1u << 20) << 32;
     assert_int_equal(adopt(&w, &p, true), HSP_ESTATE);
-    assert_string_equal(told(&w),
-                        "the papers of job 1 are of generation 1048576, and no cluster comes so "
-                        "far: --from names who is to be believed all the same");
+    assert_string_equal(told(&w), "the record of job 1 has generation 1048576, too large to be "
+                                  "true: --from NODE accepts the record of that node anyway");
     assert_int_equal(w.c->n_jobs, 0);
     believed = "n0";
     assert_int_equal(adopt(&w, &p, true), HSP_OK);
@@ -287,12 +286,12 @@ static void papers_with_the_last_numbers(void **state)
     believed = "n0";
     bad = numbered(arena, &p, HSP_MAX_FOREIGN);
     assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
-    assert_string_equal(told(&w), "the papers of job 2147483647 cannot be used: the number of the "
+    assert_string_equal(told(&w), "the record of job 2147483647 cannot be used: the number of the "
                                   "job is too great: they end at 2147483646");
     bad = p;
     bad.whose.generation = (uint64_t)UINT32_MAX << 32;
     assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
-    assert_string_equal(told(&w), "the papers of job 1 cannot be used: their generation is too "
+    assert_string_equal(told(&w), "the record of job 1 cannot be used: their generation is too "
                                   "great: generations end at 2147483647");
     bad = p;
     bad.epoch = UINT64_MAX - 1;
@@ -301,8 +300,8 @@ static void papers_with_the_last_numbers(void **state)
     believed = NULL;
     bad = numbered(arena, &p, HSP_MAX_FOREIGN - 1);
     assert_int_equal(adopt(&w, &bad, true), HSP_ESTATE);
-    assert_string_equal(told(&w), "no cluster has had as many jobs as the number 2147483646 says: "
-                                  "--from names who is to be believed all the same");
+    assert_string_equal(told(&w), "the job number 2147483646 is too large to be true: --from NODE "
+                                  "accepts the record of that node anyway");
     believed = "n0";
     assert_int_equal(adopt(&w, &bad, true), HSP_OK);
     believed = NULL;
@@ -333,7 +332,8 @@ static void a_node_whose_agent_is_foreign_is_dead(void **state)
     w.now += w.c->cfg.dead_ms;
     cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
     assert_int_equal(w.c->nodes[0].state, HSP_NODE_DEAD);
-    assert_non_null(strstr(w.c->nodes[0].reason, "an agent of its name is here and no member"));
+    assert_non_null(
+        strstr(w.c->nodes[0].reason, "an agent of its name is connected and not a member"));
     assert_non_null(strstr(w.c->nodes[1].reason, "start its agent there"));
     cw_end(&w);
 }

@@ -116,7 +116,7 @@ static const struct {
     void (*spoil)(struct answer *a);
     const char *want;
 } cases[] = {
-    {keeps, "plan refused: what runs cannot be kept"},
+    {keeps, "plan refused: the running plan cannot be kept"},
     {is_empty, "plan refused: empty"},
     {no_ranks, "plan refused: number of ranks"},
     {many_ranks, "plan refused: number of ranks"},

@@ -128,7 +128,7 @@ static void a_silent_pair_is_measured(void **state)
     deaf_to(&w, 1, 0);
     assert_string_equal(cw_fact(&w, "link.broken"),
                         "n0 and n1 cannot reach each other: neither answers calls of the other; "
-                        "jobs do without one of them, and their connection is tried every 5 s");
+                        "jobs use only one of them, and their connection is tried every 5 s");
     assert_asked(&w, 2, (uint32_t[]){0, 2});
     cw_plan(&w, 1);
     assert_int_equal(cw_job(&w, 1)->att.n_peers, 2); /* nor is n1 a source: n0 and n2 have all */
@@ -452,9 +452,9 @@ static void state_that_is_cut_off(void **state)
     assert_null(cw_find(&w, HSP_ACT_START_PLAN));
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
     assert_string_equal(cw_job(&w, 1)->reason,
-                        "version 4 of the state is not whole among the nodes here; n1 is left out, "
-                        "as it cannot reach other nodes of the job: waiting for more, for up to "
-                        "60 s, then it fails, as it has no checkpoint");
+                        "version 4 of the state is not complete on the connected nodes; n1 is left "
+                        "out, as it cannot reach other nodes of the job: waiting for more, for up "
+                        "to 60 s, then it fails, as it has no checkpoint");
     cw_end(&w);
 }
 

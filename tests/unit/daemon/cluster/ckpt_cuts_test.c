@@ -172,8 +172,8 @@ static void what_is_chosen_counts_again(void **state)
     wc_cancelled(&w);
     resumed_from(&w, 53, 1, 1053);
     assert_string_equal(w.reply_text,
-                        "checkpoint 53 of epoch 1 was given-up and counts again, what was made "
-                        "instead of it does not; it begins as soon as it has its devices");
+                        "checkpoint 53 of epoch 1 was given-up and counts again, the checkpoints "
+                        "made instead of it do not; the job begins as soon as it has its devices");
     wc_sees(&w, 60, 2, 2060);
     assert_string_equal(on_record(&w), "40.1, 53.1");
     wc_begins(&w, 54);

@@ -18,8 +18,7 @@ static void a_newer_one_on_disk_is_taken(void **state)
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     assert_string_equal(
         cw_fact(&w, "ckpt.found"),
-        "checkpoint 80 of epoch 1 is on disk and was not on record: the job goes on "
-        "from it");
+        "checkpoint 80 of epoch 1 is on disk and was not known: the job resumes from it");
     assert_int_equal(cw_fact_step(&w, "ckpt.found"), 80);
     cw_plan(&w, 1);
     wc_prepare_means(&w, HSP_MODE_RESTORE, 80, 1, 1080);
@@ -76,16 +75,16 @@ static void one_that_is_gone_is_passed_over(void **state)
         if (!shared) {
             assert_string_equal(
                 cw_job(&w, 1)->reason,
-                "checkpoint 60 cannot be used: no node that is here has it: waiting for a node "
-                "that has it, for up to 60 s, then it goes on from checkpoint 40 of epoch 1");
+                "checkpoint 60 cannot be used: no connected node has it: waiting for a node that "
+                "has it, for up to 60 s, then it resumes from checkpoint 40 of epoch 1");
         }
         wc_await_fact(&w, "ckpt.fallback", told);
         assert_true(shared ? w.now == from : w.now >= from + w.c->cfg.state_wait_ms);
         assert_non_null(strstr(told, shared
-                                         ? "it is not in checkpoint.path any more; the job goes on "
-                                           "from checkpoint 40 and makes 20 steps again"
-                                         : "no node that is here has it; the job goes on from "
-                                           "checkpoint 40 and makes 20 steps again"));
+                                         ? "it is not in checkpoint.path any more; the job resumes "
+                                           "from checkpoint 40 and computes 20 steps again"
+                                         : "no connected node has it; the job resumes from "
+                                           "checkpoint 40 and computes 20 steps again"));
         cw_plan(&w, 1);
         wc_prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 1040);
         wc_begins(&w, 41);
@@ -242,8 +241,7 @@ static void steps_that_are_lost_are_counted(void **state)
 {
     static const char *const says[] = {
         "version 47 is lost, going back to version 45: 3 steps are made again",
-        "its state is lost, and how far the job had come is not known here: it goes on from "
-        "version 50"};
+        "its state is lost, and its newest step is not known here: it resumes from version 50"};
     (void)state;
     for (uint32_t newer = 0; newer < 2; newer++) {
         const uint64_t step = newer ? 50 : 45;
@@ -338,8 +336,8 @@ static void what_comes_back_piece_by_piece_is_waited_for(void **state)
         assert_string_equal(j->reason, "waits for 1 device; no node offers any");
         comes_back(&w, 0);
         assert_true(j->ticket == 0 && j->att.epoch == 0);
-        assert_non_null(strstr(j->reason, "version 47 of the state is not whole among the nodes "
-                                          "here: waiting for more, on n1,"));
+        assert_non_null(strstr(j->reason, "version 47 of the state is not complete on the "
+                                          "connected nodes: waiting for more, on n1,"));
         if (both) {
             comes_back(&w, 1);
             assert_true(j->att.mode == HSP_MODE_RECOVER && j->att.step == 47);
@@ -376,7 +374,7 @@ static void an_old_answer_counts_no_more(void **state)
     wc_with_three(&w, 3, true);
     w.asks = true;
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-    assert_string_equal(cw_job(&w, 1)->reason, "looking which checkpoints are on disk");
+    assert_string_equal(cw_job(&w, 1)->reason, "looking for checkpoints on disk");
     uint64_t old = w.find;
     cw_restart_nodes(&w, 2);
     assert_true(w.find_job == 1 && w.find != 0);
@@ -389,10 +387,10 @@ static void an_old_answer_counts_no_more(void **state)
     cw_ckpts(&w, &seen, 1, "n1: input or output error"); /* 60 may be there */
     assert_int_equal(cw_job(&w, 1)->ticket, 0);
     assert_true(cw_job(&w, 1)->ckpt_step == 60);
-    assert_string_equal(cw_job(&w, 1)->reason,
-                        "checkpoint 60 cannot be used: n1: input or output error: waiting for a "
-                        "node that has it, for up to 60 s, then it goes on from checkpoint 40 of "
-                        "epoch 1");
+    assert_string_equal(
+        cw_job(&w, 1)->reason,
+        "checkpoint 60 cannot be used: n1: input or output error: waiting for a node that has it, "
+        "for up to 60 s, then it resumes from checkpoint 40 of epoch 1");
     cw_end(&w);
 }
 
@@ -455,14 +453,14 @@ static void what_was_asked_for_is_waited_for(void **state)
         assert_int_equal(j->older[j->n_older - 1].step, k % 2 ? 40 : 60);
         wc_beats(&w, 3000);
         assert_int_equal(j->ticket, 0);
-        assert_non_null(strstr(j->reason, " cannot be used: no node that is here has it: waiting"));
+        assert_non_null(strstr(j->reason, " cannot be used: no connected node has it: waiting"));
         if (k < 2) {
             wc_sees(&w, it->step, 1, it->content);
             wc_beats(&w, 3000);
         } else {
             wc_await_fact(&w, "ckpt.fallback", told);
-            assert_non_null(strstr(told, k % 2 ? "goes on from checkpoint 40 and makes 10 steps"
-                                               : "goes on from checkpoint 60 and makes 20 steps"));
+            assert_non_null(strstr(told, k % 2 ? "resumes from checkpoint 40 and makes 10 steps"
+                                               : "resumes from checkpoint 60 and makes 20 steps"));
         }
         cw_plan(&w, 1);
         uint64_t from = k < 2 ? it->step : k % 2 ? 40 : 60;

@@ -118,9 +118,9 @@ static void what_was_given_up(bool restarts)
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     wc_await_fact(&w, "ckpt.left_out", told);
     assert_string_equal(
-        told, "the job goes on from checkpoint 50 of epoch 2; checkpoint 60 of epoch 1 is "
-              "left out, as a newer epoch began below it; to go on from that one, before the job "
-              "comes to its step: hspmdctl cancel j, then hspmdctl resume j --from 60");
+        told, "the job resumes from checkpoint 50 of epoch 2; checkpoint 60 of epoch 1 is left "
+              "out, as a newer epoch began below it; to resume from that one, before the job "
+              "reaches its step: hspmdctl cancel j, then hspmdctl resume j --from 60");
     cw_plan(&w, 1);
     wc_prepare_means(&w, HSP_MODE_RESTORE, 50, 2, 2050);
     assert_true(told_to_count(&w, 1, 40) && told_to_count(&w, 2, 45) && told_to_count(&w, 2, 50));
@@ -190,8 +190,8 @@ static void what_cannot_be_chosen_is_not_offered(void **state)
         wc_await_fact(&w, "ckpt.left_out", told);
         assert_non_null(strstr(told, same ? "checkpoint 50 of epoch 1 is left out"
                                           : "checkpoint 60 of epoch 1 is left out"));
-        assert_non_null(strstr(told, same ? "; --from takes the newer one of two of a step"
-                                          : "; no node that is here has that one"));
+        assert_non_null(strstr(told, same ? "; --from uses the newer of two checkpoints of a step"
+                                          : "; no connected node has that one"));
         assert_null(strstr(told, "resume"));
         cw_end(&w);
     }

@@ -129,7 +129,8 @@ static void one_that_is_gone_for_good_is_removed(void **state)
         w.lack = HSP_LACK_AWAY;
         assert_int_equal(cw_admin(&w, remove), HSP_ESTATE); /* its state may come back */
         one_answers(&w, 2, NULL, 0, "n0: it is not connected");
-        assert_non_null(strstr(cw_job(&w, 1)->reason, "gone for good: hspmdctl node remove"));
+        assert_non_null(
+            strstr(cw_job(&w, 1)->reason, "remove a lost node with hspmdctl node remove"));
         assert_int_equal(cw_job(&w, 1)->n_plans, 1);
         assert_int_equal(cw_admin(&w, remove), HSP_OK);
         assert_true(cw_job(&w, 1)->n_plans == 0 && cw_job(&w, 1)->cur.epoch == 0);
@@ -185,12 +186,13 @@ static void one_that_is_gone_takes_no_state_of_others(void **state)
         w.asks = true;
         w.lack = HSP_LACK_AWAY;
         one_answers(&w, 3, NULL, 0, "n0, n1: they are not connected");
-        assert_non_null(strstr(cw_job(&w, 1)->reason, "gone for good: hspmdctl node remove"));
+        assert_non_null(
+            strstr(cw_job(&w, 1)->reason, "remove a lost node with hspmdctl node remove"));
         assert_int_equal(cw_admin(&w, remove), HSP_ESTATE);
-        assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                            "node n0 stays: job j may go on from state that n1 brings, which would "
-                            "go with it; to give that up: hspmdctl cancel j, then remove it, and "
-                            "resume");
+        assert_string_equal(
+            cw_find(&w, HSP_ACT_REPLY)->text,
+            "node n0 stays: job j may resume from state on n1, which would be lost with the node; "
+            "to give that state up: hspmdctl cancel j, then remove the node, and resume");
         if (comes) {
             n1_brings_it(&w);
             cw_plan(&w, 1);
@@ -302,16 +304,16 @@ static void its_end_says_what_resume_does(void **state)
     wc_running(&w);
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
     assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
-                           "no checkpoint of it is on record: resume looks for one on disk, and "
-                           "waits for a node that may have one"));
+                           "no checkpoint of it is known: resume looks for one on disk, and waits "
+                           "for a node that may have one"));
     for (uint32_t i = 0; i < 2; i++) {
         cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref.job = 1});
     }
     const struct hsp_admin_event drain = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "test"};
     assert_int_equal(cw_admin(&w, drain), HSP_OK);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "no state is there: it is drained, and its agent may be ended; checkpoints "
-                        "of job j may be on its disk alone: keep that");
+                        "it has no state and is drained, its agent may be stopped; checkpoints of "
+                        "job j may be on its disk alone: keep that disk");
     cw_end(&w);
 }
 

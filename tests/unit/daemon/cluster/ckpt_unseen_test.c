@@ -4,10 +4,10 @@
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 #define EIO_ON_N1 "n1: input or output error"
-#define UNKNOWN                                                                                   \
-    "it is not known which checkpoints are on disk: " EIO_ON_N1                                   \
-    ": looks again; mend checkpoint.path of a node that cannot look; one that is gone for good: " \
-    "hspmdctl node remove; to begin anew: hspmdctl cancel j, then resume j --from 0"
+#define UNKNOWN                                                                               \
+    "the checkpoints on disk are not known: " EIO_ON_N1                                       \
+    ": looks again; fix checkpoint.path of a node that cannot look; remove a lost node with " \
+    "hspmdctl node remove; to start again: hspmdctl cancel j, then resume j --from 0"
 
 /* Answers each question with the @n of @seen for three times as long as state is waited for, and
  * nothing is planned. Returns how often the job has told that it waits. */
@@ -45,7 +45,7 @@ static void it_does_not_begin_anew_as_nobody_can_look(void **state)
         wc_cancelled(&w);
         w.asks = true;
         assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-        assert_string_equal(cw_job(&w, 1)->reason, "looking which checkpoints are on disk");
+        assert_string_equal(cw_job(&w, 1)->reason, "looking for checkpoints on disk");
         uint32_t told = nobody_can_look(&w, NULL, 0);
         assert_int_equal(told, 1);
         while (w.find_job == 0) {
@@ -95,12 +95,12 @@ static void one_that_could_not_look_is_waited_for(void **state)
         if (comes) {
             assert_string_equal(cw_job(&w, 1)->reason,
                                 "not all could look for a newer checkpoint: " EIO_ON_N1
-                                ": asks again for state_wait, then goes on from checkpoint 60");
+                                ": asks again for state_wait, then resumes from checkpoint 60");
             (void)wc_answered(&w, seen, 2, "", 5000, told);
             assert_string_equal(told, "");
         } else {
             assert_true(ms >= w.c->cfg.state_wait_ms && ms < w.c->cfg.state_wait_ms + 3000u);
-            assert_string_equal(told, "the job goes on from checkpoint 60; there may be a newer "
+            assert_string_equal(told, "the job resumes from checkpoint 60; there may be a newer "
                                       "one, as not all could look: " EIO_ON_N1);
         }
         cw_plan(&w, 1);
@@ -123,7 +123,7 @@ static void what_others_cannot_do_is_told_alone(void **state)
         w.lack = HSP_LACK_OTHERS;
         assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
         assert_int_equal(wc_answered(&w, &seen, n, EIO_ON_N1, 5000, told), 0);
-        assert_non_null(strstr(told, n ? "goes on from checkpoint 20; there may be a newer one"
+        assert_non_null(strstr(told, n ? "resumes from checkpoint 20; there may be a newer one"
                                        : "begins at step 0; there may be a checkpoint"));
         cw_plan(&w, 1);
         wc_prepare_means(&w, n ? HSP_MODE_RESTORE : HSP_MODE_FRESH, n ? 20 : 0, n, n ? 1020 : 0);
@@ -266,7 +266,7 @@ static void the_end_of_the_wait_is_told(void **state)
     assert_non_null(strstr(cw_job(&w, 1)->reason, "then it looks for a checkpoint on disk"));
     assert_int_equal(without_n1(&w, NULL, 0), 200000);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
-    assert_non_null(strstr(cw_job(&w, 1)->reason, "it is not known which checkpoints are on disk"));
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "the checkpoints on disk are not known"));
     cw_end(&w);
 }
 
@@ -326,7 +326,7 @@ static void each_loss_has_its_own_wait(void **state)
     for (hsp_msec until = w.now + 60000; w.now < until && strstr(j->reason, "40") == NULL;) {
         wc_beats(&w, 500);
     }
-    assert_non_null(strstr(j->reason, "checkpoint 40 cannot be used: no node that is here has it"));
+    assert_non_null(strstr(j->reason, "checkpoint 40 cannot be used: no connected node has it"));
     wc_beats(&w, w.c->cfg.state_wait_ms / 2);
     assert_int_not_equal(j->state, HSP_JOB_FAILED);
     cw_end(&w);
@@ -411,8 +411,9 @@ static void an_older_agent_may_have_what_is_on_record(void **state)
     w.asks = w.mute = true;
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     assert_true(wc_answered(&w, NULL, 0, TOO_OLD, 120000, told) >= w.c->cfg.state_wait_ms);
-    assert_non_null(strstr(told, "goes on from checkpoint 40; there may be a newer one, as not all "
-                                 "could look: " TOO_OLD));
+    assert_non_null(strstr(
+        told,
+        "resumes from checkpoint 40; there may be a newer one, as not all could look: " TOO_OLD));
     cw_plan(&w, 1);
     wc_prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 77);
     wc_cancelled(&w);

@@ -87,16 +87,15 @@ static void data_stays(void **state)
     cw_plan(&w, 1);
     cw_ready(&w, 1, 0, 5);
     cw_ready(&w, 1, 1, 6);
-    assert_string_equal(
-        cw_fact(&w, "data.refused"),
-        "a: /d.txt differs from the file that the job began with; bring that back, or cancel the "
-        "job and submit it again to begin anew (" FIGURES ")");
+    assert_string_equal(cw_fact(&w, "data.refused"),
+                        "a: /d.txt differs from the file that the job began with; put that file "
+                        "back, or cancel the job and submit it again to start anew (" FIGURES ")");
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     assert_int_equal(cw_job(&w, 1)->n_facts, 1); /* LEFT OUT has the facts that the reason lacks */
     assert_string_equal(cw_job(&w, 1)->facts[0].why, FIGURES);
     assert_string_equal(cw_fact(&w, "switch.aborted"),
-                        "epoch 2: a: /d.txt differs from the file that the job began with; bring "
-                        "that back, or cancel the job and submit it again to begin anew");
+                        "epoch 2: a: /d.txt differs from the file that the job began with; put "
+                        "that file back, or cancel the job and submit it again to start anew");
     cw_end(&w);
 }
 

@@ -172,18 +172,16 @@ static void an_incarnation_is_not_guessed(void **state)
     struct hsp_digest none = cw_secret(0), n1 = w.c->nodes[1].secret;
     for (uint64_t i = 0; i < 200; i++) {
         hello_as(&w, 20, "n1", (struct hsp_digest){i / 100, i % 100 + 1}, none);
-        refused(
-            &w,
-            "another process has been node n1 since; this one says hello anew by itself; where two "
-            "hosts have this name, set `node` of one");
+        refused(&w, "another process has been node n1 since; this one connects again by itself; "
+                    "if two hosts have this name, set `node` of one");
         cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 20});
     }
     cw_hello(&w, 20, "n7", 2, 1);
-    refused(&w, "node n7 is not known here any more; it says hello anew by itself");
+    refused(&w, "node n7 is not known here any more; it connects again by itself");
     assert_int_equal(w.c->n_nodes, 2);
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     hello_as(&w, 21, "n1", none, none);
-    refused(&w, "node n1 may still be there: an agent without its state folder joins when the "
+    refused(&w, "node n1 may still be running: an agent without its state folder joins when the "
                 "node has been silent for 3000 ms");
     assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
     hello_as(&w, 22, "n1", n1, none);
@@ -372,7 +370,7 @@ static void a_job_does_not_begin_anew_behind_a_restart(void **state)
             cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
         }
         assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
-        assert_non_null(strstr(cw_job(&w, 1)->reason, "how far it had come is not known here"));
+        assert_non_null(strstr(cw_job(&w, 1)->reason, "its newest step is not known here"));
         cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 11});
         cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 12});
     }

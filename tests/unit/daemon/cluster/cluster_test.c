@@ -301,8 +301,8 @@ static void allocation(void **state)
     assert_int_equal(cw_job(&w, 1)->n_asked, 2);
     assert_int_equal(cw_submit(&w, "big", 9, 5, 5), HSP_OK);
     assert_string_equal(cw_job(&w, 3)->reason,
-                        "waits for 5 devices; 2 of 4 can be used (job high has 2); they come free "
-                        "when a job ends or is scaled down");
+                        "waits for 5 devices; 2 of 4 can be used (job high has 2); devices become "
+                        "free when a job ends or is scaled down");
     assert_int_equal(cw_submit(&w, "big", 0, 1, 1), HSP_EINVAL);
     assert_int_equal(cw_submit(&w, "bad", 0, 3, 2), HSP_EINVAL);
     assert_int_equal(cw_submit(&w, "Bad Name", 0, 1, 2), HSP_EINVAL);

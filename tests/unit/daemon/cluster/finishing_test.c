@@ -180,7 +180,7 @@ static void a_node_that_leaves(void **state)
                             .u.leave = {.reason = "SIGTERM", .deadline_ms = 60000}});
     assert_string_equal(cw_job(&w, 1)->reason,
                         "planned leave of n0/0: the final model cannot be written elsewhere: no "
-                        "other device can be had: let another node join");
+                        "other device is available: let another node join");
     cw_hello(&w, 2, "n1", 0, 1);
     assert_int_equal(w.n_asked, 1);
     assert_int_equal(w.asked[0], HSP_DEVICE(1, 0));

@@ -58,7 +58,7 @@ static void refused_while_it_matters(void **state)
     assert_int_equal(remove_node(&w, "n9"), HSP_ENOENT);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "no node n9; hspmdctl node list shows all");
-    stays(&w, "n1", "node n1 stays: it is connected: end its agent first");
+    stays(&w, "n1", "node n1 stays: it is connected: stop its agent first");
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     stays(&w, "n1",
           "node n1 stays: it is suspect and may come back: it is dead when it has been "

@@ -32,18 +32,18 @@ static void state_of_another_cluster_parks_its_node(void **state)
     w.c->id.lo = 4;
     cw_hello_keeping(&w, 9, "n9", 0, &k, true);
     assert_string_equal(cw_fact(&w, "node.parked"),
-                        "it keeps state of job mist of cluster 00000000: if state_dir "
-                        "here and `coordinator` on its "
-                        "host are right, job adopt takes it over, node discard deletes "
-                        "it"); /* the first digits of its id */
+                        "it stores state of job mist of cluster 00000000: if state_dir here and "
+                        "`coordinator` on its host are right, job adopt takes it over, node "
+                        "discard deletes it"); /* the first digits of its id */
     assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
     cw_assert_left_alone(&w);
     assert_null(hsp_cluster_node_by_name(w.c, "n9"));
     assert_int_equal(hsp_cluster_parked_by_name(w.c, "n9")->jobs[0].job, 6);
     assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_REMOVE, .node = "n9"}),
                      HSP_ESTATE);
-    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
-                           "n9 is an agent that is no member: hspmdctl node show n9 says why"));
+    assert_non_null(
+        strstr(cw_find(&w, HSP_ACT_REPLY)->text,
+               "n9 is an agent that is not a member: hspmdctl node show n9 shows the reason"));
     cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat.seq = 4});
     assert_int_equal(cw_count_sent(&w, HSP_MSG_HEARTBEAT), 1);
     cw_said(&w, 8, HSP_MSG_READY, 2);
@@ -51,10 +51,9 @@ static void state_of_another_cluster_parks_its_node(void **state)
     /* a program that knew of no clusters, and a job that is not ours */
     k = (struct hsp_m_kept){.job = 5, .name = "", .plan = 1};
     cw_hello_keeping(&w, 10, "n10", 0, &k, false);
-    assert_string_equal(
-        cw_fact(&w, "node.parked"),
-        "it keeps state of job number 5 of a program that knew of no clusters: node "
-        "discard deletes it");
+    assert_string_equal(cw_fact(&w, "node.parked"),
+                        "it stores state of job number 5 of a program that knew of no clusters: "
+                        "node discard deletes it");
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 9});
     assert_null(hsp_cluster_parked_by_name(w.c, "n9"));
     assert_non_null(hsp_cluster_parked_by_name(w.c, "n10"));
@@ -63,10 +62,10 @@ static void state_of_another_cluster_parks_its_node(void **state)
      * damaged */
     k = (struct hsp_m_kept){.job = 1, .name = "mist", .cluster = {0xab, 7}, .epoch = 2, .plan = 1};
     cw_hello_keeping(&w, 11, "n11", 0, &k, false);
-    assert_string_equal(cw_fact(&w, "node.parked"),
-                        "it keeps state of job mist of cluster 00000000: start hspmdd with the "
-                        "state_dir of that cluster again, which goes on with it (hspmdd(8), "
-                        "RECOVERY); node discard deletes it");
+    assert_string_equal(
+        cw_fact(&w, "node.parked"),
+        "it stores state of job mist of cluster 00000000: start hspmdd with the state_dir of that "
+        "cluster again, which continues it (hspmdd(8), RECOVERY); node discard deletes it");
     k = (struct hsp_m_kept){
         .job = 6, .name = "", .cluster = {0xab, 7}, .plan = 1, .papers_damaged = true};
     cw_hello_keeping(&w, 12, "n12", 0, &k, false);
@@ -74,10 +73,10 @@ static void state_of_another_cluster_parks_its_node(void **state)
                         "job-6.papers in the state folder of an agent at an unknown address that "
                         "calls itself n12 is "
                         "damaged: job number 6 cannot be adopted from it");
-    assert_string_equal(cw_fact(&w, "node.parked"),
-                        "it keeps state of job number 6 of cluster 00000000: its file job-6.papers "
-                        "is damaged, so job "
-                        "adopt needs another node that keeps the job; node discard deletes it");
+    assert_string_equal(
+        cw_fact(&w, "node.parked"),
+        "it stores state of job number 6 of cluster 00000000: its file job-6.papers is damaged, so "
+        "job adopt needs another node that stores the job; node discard deletes it");
     assert_true(hsp_cluster_parked_by_name(w.c, "n12")->jobs[0].papers_damaged);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     cw_end(&w);
@@ -175,7 +174,7 @@ static void a_stranger_is_no_witness(void **state)
     cw_hello_keeping(&w, 9, "n9", 0, &k, true);
     assert_string_equal(
         cw_fact(&w, "node.parked"),
-        "it keeps epoch 99 of job j, which is not on record here, and is no member of it");
+        "it stores epoch 99 of job j, which is not known here, and is no member of it");
     cw_assert_left_alone(&w);
     cw_hello_keeping(&w, 2, "n1", w.c->nodes[1].incarnation, &k,
                      false);                                 /* the node was heard of before */
@@ -199,14 +198,11 @@ static void the_store_that_was_replaced_is_named(void **state)
     struct hsp_m_kept k = of_ours(&w, 1, 9);
     cw_hello_keeping(&w, 2, "n1", incarnation, &k, true);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_BEHIND);
-    assert_string_equal(
-        cw_job(&w, 1)->reason,
-        "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: "
-        "hspmdctl job adopt j takes it over from its agents; or put the newer store back (replaced "
-        "last: end hspmdd, then hspmdd -c CONFIG --restore /s/state.db.replaced-7.0); hspmdctl "
-        "cancel j "
-        "gives "
-        "up what they keep");
+    assert_string_equal(cw_job(&w, 1)->reason,
+                        "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: "
+                        "hspmdctl job adopt j takes it over from its agents; or put the newer "
+                        "store back (replaced last: end hspmdd, then hspmdd -c CONFIG --restore "
+                        "/s/state.db.replaced-7.0); hspmdctl cancel j gives up their state");
     cw_end(&w);
 }
 
@@ -230,7 +226,7 @@ static void a_long_path_leaves_room_for_the_way_out(void **state)
     k.name = j->name;
     cw_hello_keeping(&w, 2, "n1", incarnation, &k, true);
     assert_non_null(strstr(j->reason, " --restore with state.db.replaced-7.0 of state_dir); "));
-    (void)snprintf(want, sizeof(want), "hspmdctl cancel %s gives up what they keep", j->name);
+    (void)snprintf(want, sizeof(want), "hspmdctl cancel %s gives up their state", j->name);
     assert_non_null(strstr(j->reason, want));
     cw_end(&w);
 }
@@ -248,11 +244,10 @@ static void a_node_of_the_store_is_a_witness(void **state)
     cw_hello_keeping(&w, 2, "n1", incarnation, &k, true);
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_BEHIND);
-    assert_string_equal(
-        cw_fact(&w, "job.behind"),
-        "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: "
-        "hspmdctl job adopt j takes it over from its agents; or put the newer store back; hspmdctl "
-        "cancel j gives up what they keep");
+    assert_string_equal(cw_fact(&w, "job.behind"),
+                        "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: "
+                        "hspmdctl job adopt j takes it over from its agents; or put the newer "
+                        "store back; hspmdctl cancel j gives up their state");
     cw_assert_left_alone(&w);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
     /* The job stays so against all messages, and over a restart without the witness. */
@@ -320,14 +315,11 @@ static void a_newer_term_leaves_all_as_it_is(void **state)
                                       .term = w.c->term + 1,
                                       .incarnation = w.c->nodes[1].secret});
     assert_true(w.c->behind);
-    assert_string_equal(
-        cw_fact(&w, "coordinator.behind"),
-        "this hspmdd is behind, node n1 says so (it has obeyed a newer hspmdd of "
-        "this cluster: term 3, here 2): put the newer store back; where it is lost, "
-        "hspmdd --restore with a backup, over this store, numbers anew, above it; where n1 is not "
-        "to be believed, "
-        "hspmdctl "
-        "node remove n1");
+    assert_string_equal(cw_fact(&w, "coordinator.behind"),
+                        "this hspmdd is behind, as node n1 reports (it has obeyed a newer hspmdd "
+                        "of this cluster: term 3, here 2): put the newer store back; if that store "
+                        "is lost, hspmdd --restore with a backup, over this store, numbers anew, "
+                        "above it; if the report of n1 is wrong, hspmdctl node remove n1");
     for (uint32_t i = 0; i < 3;
          i++) { /* the next ones have greater terms, and are behind as well */
         w.now += 60000;

@@ -176,9 +176,9 @@ static void a_part_is_not_here(void **state)
         assert_int_equal(s.min_nodes > 0, !other);
         assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
         assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                            other ? "a part of its state of step 7 is on no node that is here: it "
-                                    "waits for one that has it"
-                                  : "it begins with the state that its workers keep, of step 7");
+                            other ? "a part of its state of step 7 is on no connected node: the "
+                                    "job waits for a node that has it"
+                                  : "it begins with the state that its workers store, of step 7");
         cw_end(&w);
     }
 }
@@ -259,9 +259,9 @@ static void a_node_that_does_not_let_go(void **state)
     w.now += 1000;
     cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_DEAD);
-    assert_string_equal(cw_fact(&w, "node.dead"),
-                        "did not give back what it held of job j within 60000 ms; it joins anew, "
-                        "else see its log");
+    assert_string_equal(
+        cw_fact(&w, "node.dead"),
+        "did not release the state of job j within 60000 ms; it joins again, or see its log");
     assert_int_equal(cw_job(&w, 1)->n_leases, 0);
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_OK);
     cw_end(&w);
@@ -307,8 +307,8 @@ static void a_source_that_does_not_leave(void **state)
     cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_DEAD);
     assert_string_equal(cw_fact(&w, "node.dead"),
-                        "did not leave the previous epoch of job j within 60000 ms; it joins anew, "
-                        "else see its log");
+                        "did not leave the previous epoch of job j within 60000 ms; it joins "
+                        "again, or see its log");
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     assert_int_not_equal(cw_job(&w, 1)->ticket, 0);
     cw_end(&w);
@@ -364,30 +364,29 @@ static void a_diverged_job_is_not_resumed(void **state)
     struct cw_world w;
     at_rest(&w);
     assert_int_equal(resume_of(&w, 6), HSP_ESTATE);
-    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "job j has diverged: its loss is not finite from step 6 on, and it has no "
-                        "checkpoint: cancel it, and submit it again with other figures, as a "
-                        "smaller lr");
+    assert_string_equal(
+        cw_find(&w, HSP_ACT_REPLY)->text,
+        "job j has diverged: its loss is not finite from step 6 on, and it has no checkpoint: "
+        "cancel it, and submit it again with other settings, such as a smaller lr");
     struct hsp_job *j = w.c->jobs[0];
     j->has_ckpt = true;
     j->ckpt_step = 6;
     assert_int_equal(resume_of(&w, 6), HSP_ESTATE);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "job j has diverged: its loss is not finite from step 6 on, nor is that of "
-                        "its checkpoints; resume --from takes one all the same: 6");
+                        "its checkpoints; resume --from still accepts one: 6");
     for (uint64_t step = 4; step < 6; step++) {
         j->older[j->n_older++].step = step;
     }
     assert_int_equal(resume_of(&w, 5), HSP_ESTATE);
-    assert_string_equal(
-        cw_find(&w, HSP_ACT_REPLY)->text,
-        "job j has diverged: its loss is not finite from step 5 on; hspmdctl resume "
-        "j --from 4 goes on from its newest checkpoint with a finite loss");
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "job j has diverged: its loss is not finite from step 5 on; hspmdctl "
+                        "resume j --from 4 uses its newest checkpoint with a finite loss");
     assert_int_equal(j->state, HSP_JOB_FAILED);
     assert_true(hsp_ci_keeps_state(j) && j->stable == 7);
     assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK); /* its newest checkpoint is no better */
     assert_int_equal(resume_of(&w, 6), HSP_ESTATE);
-    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text, "resume j --from 5 goes on"));
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text, "resume j --from 5 uses"));
     assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME,
                                                            .job = 1,
                                                            .has_step = true,
@@ -469,7 +468,7 @@ static void forget_removes_it(void **state)
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_OK);
     assert_string_equal(cw_fact(&w, "admin.forget"),
-                        "j: it was job number 1, failed; the state that its nodes kept is deleted");
+                        "j: it was job number 1, failed; the state on its nodes is deleted");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 1);
     assert_null(cw_job(&w, 1));
     for (uint32_t i = 0; i < w.n_rows; i++) {
@@ -492,13 +491,14 @@ static void a_drain_waits_for_it(void **state)
     cw_hello(&w, 3, "n2", 0, 1);
     drain(&w, "n2");
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "nothing is there: it is drained, and its agent may be ended");
+                        "it has no state and is drained, its agent may be stopped");
     assert_non_null(cw_fact(&w, "node.drained"));
     const struct hsp_cluster_node *n = hsp_cluster_node_by_name(w.c, "n0");
     assert_string_equal(hsp_cluster_node_word(w.c, n), "live");
     drain(&w, "n0");
-    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "waits: job j has failed and its state is kept here: resume or cancel it");
+    assert_string_equal(
+        cw_find(&w, HSP_ACT_REPLY)->text,
+        "waits: job j has failed and its state is stored here: resume or cancel it");
     assert_null(cw_fact(&w, "node.drained"));
     assert_string_equal(hsp_cluster_node_word(w.c, n), "draining");
     assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
@@ -564,22 +564,20 @@ static void only_what_has_ended_is_forgotten(void **state)
         "job j is running: only a job that has ended can be forgotten; cancel it first");
     assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "its executors stop, then its devices are free; no checkpoint of it is on "
-                        "record: resume would begin at step 0");
+                        "its executors stop, then its devices are free; no checkpoint of it is "
+                        "known: resume would begin at step 0");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0);
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ESTATE);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "job j is still stopping on n0/0, n1/0: forget it again in a minute; an "
-                        "executor that does not stop is killed, which the log of its hspmd-worker "
-                        "tells");
+                        "executor that does not stop is killed, see the log of its hspmd-worker");
     struct hsp_admin_event late = {
         .verb = HSP_ADMIN_RESUME, .job = 1, .has_step = true, .stopping = true};
     assert_int_equal(cw_admin(&w, late), HSP_ESTATE);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "job j is still stopping on n0/0, n1/0: resume it again in a minute; an "
-                        "executor that does not stop is killed, which the log of its hspmd-worker "
-                        "tells");
+                        "executor that does not stop is killed, see the log of its hspmd-worker");
     for (uint32_t i = 0; i < 2; i++) {
         cw_msg(&w, i + 1,
                (struct hsp_msg){.type = HSP_MSG_STOPPED,
@@ -589,10 +587,9 @@ static void only_what_has_ended_is_forgotten(void **state)
     w.c->jobs[0]->has_ckpt = true;
     w.c->jobs[0]->ckpt_step = 4;
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_OK);
-    assert_string_equal(
-        cw_find(&w, HSP_ACT_REPLY)->text,
-        "it was job number 1, cancelled; its checkpoints 4 stay on disk, but resume "
-        "cannot take them any more");
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "it was job number 1, cancelled; its checkpoints 4 stay on disk, but "
+                        "resume cannot use them any more");
     assert_null(cw_job(&w, 1));
     cw_end(&w);
 }
@@ -645,9 +642,8 @@ static void it_makes_no_room(void **state)
     assert_true(hsp_ci_keeps_state(cw_job(&w, 1)));
     assert_null(cw_job(&w, 7));
     assert_int_equal(cw_submit(&w, "m", 0, 9, 9), HSP_ELIMIT);
-    assert_string_equal(
-        cw_find(&w, HSP_ACT_REPLY)->text,
-        "too many jobs are on record: hspmdctl forget JOB removes one that has ended");
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "too many jobs are stored: hspmdctl forget JOB removes an ended job");
     cw_end(&w);
 }
 

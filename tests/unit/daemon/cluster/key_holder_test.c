@@ -317,10 +317,9 @@ static void an_administrator_ends_a_claim(void **state)
     (void)state;
     struct cw_world w;
     held_back(&w);
-    assert_string_equal(
-        cw_job(&w, 1)->reason,
-        "an agent that does not prove to be node n1 says that it keeps a newer epoch "
-        "of it: waiting 60 s for that node; node remove n1 ends that");
+    assert_string_equal(cw_job(&w, 1)->reason,
+                        "an agent that does not prove to be node n1 reports a newer epoch of it: "
+                        "waiting 60 s for that node; node remove n1 ends that");
     assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_REMOVE, .node = "n1"}),
                      HSP_OK);
     assert_true(begun(&w));

@@ -111,12 +111,12 @@ static void a_job_that_agents_keep_which_are_no_members(void **state)
     assert_int_equal(w.c->n_parked, 1);
     assert_called(
         &w, "mist", 0,
-        "job mist is not on record here: agents that are no members keep its state, n9: "
-        "if state_dir is right, hspmdctl job adopt mist takes it over, node discard deletes it");
+        "job mist is not known here: agents that are not members store its state, n9: if state_dir "
+        "is right, hspmdctl job adopt mist takes it over, node discard deletes it");
     assert_called(
         &w, "6", 0,
-        "job 6 is not on record here: agents that are no members keep its state, n9: "
-        "if state_dir is right, hspmdctl job adopt 6 takes it over, node discard deletes it");
+        "job 6 is not known here: agents that are not members store its state, n9: if state_dir is "
+        "right, hspmdctl job adopt 6 takes it over, node discard deletes it");
     assert_called(&w, "n9", 0, "no job n9; hspmdctl status shows all");
     cw_end(&w);
 }

@@ -118,8 +118,8 @@ static void a_job_without_state_is_held(void **state)
     assert_int_equal(j->state, HSP_JOB_PAUSED);
     assert_string_equal(
         cw_fact(&w, "job.held"),
-        "an older store was put back and no agent that is here proves to keep state of it: it "
-        "may have ended since; hspmdctl resume j lets it go on, hspmdctl cancel j ends it");
+        "an older store was put back and no connected agent proves that it stores state of it: it "
+        "may have ended since; hspmdctl resume j continues it, hspmdctl cancel j ends it");
     assert_string_equal(j->reason, cw_fact(&w, "job.held"));
     w.n_asked = 0;
     wait(&w, 2 * w.c->cfg.state_wait_ms);
@@ -153,7 +153,7 @@ static void resume_lets_a_held_job_go_on(void **state)
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     assert_string_equal(cw_fact(&w, "admin.resume"),
                         "it was held since an older store was put back");
-    assert_non_null(strstr(cw_job(&w, 1)->reason, "all that had it are back without it"));
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "all nodes that had it are back without it"));
     wait(&w, w.c->cfg.dead_ms + 1000); /* much less than the time for nodes that are away */
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED); /* the job has no checkpoint */
     cw_end(&w);
@@ -176,7 +176,7 @@ static void a_held_job_of_unknown_progress_does_not_begin_anew(void **state)
     assert_int_not_equal(cw_job(&w, 1)->state, HSP_JOB_STARTING);
     wait(&w, w.c->cfg.dead_ms + 1000);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
-    assert_non_null(strstr(cw_job(&w, 1)->reason, "how far it had come is not known here"));
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "its newest step is not known here"));
     cw_end(&w);
 }
 
@@ -255,8 +255,8 @@ static void one_of_two_does_not_vouch(void **state)
     cw_sealed(&w, 0, 0, 0);
     cw_sealed(&w, 1, 0, 0);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
-    assert_non_null(
-        strstr(cw_fact(&w, "job.held"), "node n1 is here and does not prove to keep state of it"));
+    assert_non_null(strstr(cw_fact(&w, "job.held"),
+                           "node n1 is connected and does not prove that it stores state of it"));
     cw_end(&w);
 }
 
@@ -340,10 +340,9 @@ static void assert_elsewhere_blocks(bool with_restore)
     wait(&w, 2 * w.c->cfg.state_wait_ms);
     assert_int_equal(w.n_asked, 0);
     assert_int_equal(j->state, HSP_JOB_PAUSED);
-    assert_string_equal(j->reason,
-                        "node n2 keeps a newer epoch of it and is no member of it by this store, "
-                        "which is older: put the newer store back; hspmdctl cancel j gives up what "
-                        "the agents keep");
+    assert_string_equal(
+        j->reason, "node n2 stores a newer epoch of it and is no member of it by this store, which "
+                   "is older: put the newer store back; hspmdctl cancel j gives up their state");
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_ESTATE);
     /* a connection that breaks is no word, nor is a restart */
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
@@ -455,7 +454,7 @@ static void another_job_of_the_number_is_left_alone(void **state)
                              .kept = {.job = id, .name = "dusk", .epoch = 3, .plan = 1},
                              .runs = true});
     assert_string_equal(cw_fact(&w, "node.parked"),
-                        "it keeps state of job dusk, number 1, and here that is job new");
+                        "it stores state of job dusk, number 1, and here that is job new");
     assert_int_equal(hsp_cluster_parked_by_name(w.c, "n1")->as, HSP_PARKED_AHEAD);
     assert_int_equal(cw_job(&w, id)->state, HSP_JOB_PENDING);
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, id), HSP_OK);
@@ -637,7 +636,8 @@ static void a_restore_comes_after_what_members_have_obeyed(void **state)
     n1.incarnation = w.c->nodes[1].incarnation;
     hello(&w, &n1);
     assert_true(w.c->behind);
-    assert_non_null(strstr(w.c->behind_why, "where it is lost, hspmdd --restore with a backup"));
+    assert_non_null(
+        strstr(w.c->behind_why, "if that store is lost, hspmdd --restore with a backup"));
     assert_true(hsp_cluster_parked_by_name(w.c, "n1")->ahead);
     assert_int_equal(hsp_cluster_parked_by_name(w.c, "n1")->as, HSP_PARKED_AHEAD);
     hello_empty(&w, "n0");
@@ -686,7 +686,7 @@ static void the_end_of_a_job_that_is_behind(void **state)
     finished(&w, 0, 9);
     assert_string_equal(j->reason, cw_fact(&w, "job.says_done"));
     assert_string_equal(j->reason,
-                        "n0 says that it is done and its outputs are written: hspmdctl cancel j "
+                        "n0 reports that it is done and its outputs are written: hspmdctl cancel j "
                         "ends it here too, and gives back its devices");
     finished(&w, 0, 9);
     assert_null(cw_fact(&w, "job.says_done"));
@@ -715,9 +715,9 @@ static void the_end_is_told_by_hello_too(void **state)
                              .kept = {.job = 1, .name = "j", .epoch = 9, .plan = 1},
                              .runs = true,
                              .finished = true});
-    assert_non_null(strstr(cw_job(&w, 1)->reason, "n0 says that it is done"));
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "n0 reports that it is done"));
     cw_restart(&w, NULL);
-    assert_non_null(strstr(cw_job(&w, 1)->reason, "n0 says that it is done"));
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "n0 reports that it is done"));
     cw_end(&w);
 }
 

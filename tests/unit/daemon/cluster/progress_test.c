@@ -166,10 +166,9 @@ static void where_nobody_answers_nobody_is_named(void **state)
     says(&w, 0, slow_link[0]);
     says(&w, 2, slow_link[2]);
     tick(&w, 750); /* n1 does not say */
-    assert_string_equal(
-        cw_fact(&w, "job.stalled"),
-        "no vote since 6.8 s, a step takes 0.1 s: 2 threads wait for one rank: rank 1 (n1/0) "
-        "does not say where it stands");
+    assert_string_equal(cw_fact(&w, "job.stalled"),
+                        "no vote for 6.8 s, a step takes 0.1 s: 2 threads wait for one rank: rank "
+                        "1 (n1/0) does not report its progress");
     cw_end(&w);
 }
 
@@ -184,12 +183,10 @@ static void the_link_that_all_wait_for(void **state)
     all_say(&w, 2, slow_link);
     assert_null(cw_fact(&w, "job.stalled"));
     says(&w, 2, slow_link[2]);
-    assert_string_equal(
-        cw_fact(&w, "job.stalled"),
-        "no vote since 3.0 s, a step takes 0.1 s: 3 threads wait for the connection between n0 and "
-        "n1: "
-        "rank 0 "
-        "(n0/0) receives from rank 1 (n1/0) since 2.9 s in step 2, micro-batch 3, instruction 118");
+    assert_string_equal(cw_fact(&w, "job.stalled"),
+                        "no vote for 3.0 s, a step takes 0.1 s: 3 threads wait for the connection "
+                        "between n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) since 2.9 s "
+                        "in step 2, micro-batch 3, instruction 118");
     vote(&w, 2, 3.1, (double)NAN);
     assert_string_equal(cw_fact(&w, "job.progress"), "a vote has passed again, after 3.0 s");
     assert_string_equal(cw_job(&w, 1)->progress.says, "");
@@ -238,7 +235,7 @@ static void ranks_circles_and_nobody(void **state)
     const struct said none[3] = {{HSP_DOING_COMPUTE, NONE, 1, 0, 0, false},
                                  {HSP_DOING_COMPUTE, NONE, 2, 0, 0, false},
                                  {HSP_DOING_COMPUTE, NONE, 3, 0, 0, false}};
-    assert_non_null(strstr(named(none, 3), "nobody waits for another; rank 0 (n0/0) computes"));
+    assert_non_null(strstr(named(none, 3), "no rank waits for another; rank 0 (n0/0) computes"));
 }
 
 /* The other thread of a rank: rank 0 waits for its copies, whose thread waits for that of rank
@@ -321,10 +318,9 @@ static void avoid(struct cw_world *w)
     name_link(w);
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
     name_link(w);
-    assert_string_equal(
-        cw_fact(w, "link.broken"),
-        "the connection between n0 and n1 is too slow: job j waited 6.0 s for it; jobs "
-        "do without one of them, and their connection is measured every 5 s");
+    assert_string_equal(cw_fact(w, "link.broken"),
+                        "the connection between n0 and n1 is too slow: job j waited 6.0 s for it; "
+                        "jobs use only one of them, and their connection is measured every 5 s");
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_SEALING);
     for (uint32_t i = 0; i < 3; i++) {
         cw_sealed(w, i, cw_job(w, 1)->cur.plan, 1);
@@ -426,8 +422,8 @@ static void what_no_job_can_do_without_is_borne(void **state)
                                               .ticket = w.ticket,
                                               .status = HSP_EINFEASIBLE,
                                               .reason = "no room"}});
-    assert_string_equal(cw_fact(&w, "link.mended"), "n0 and n1 are used in spite of their slow "
-                                                    "connection: j cannot do without");
+    assert_string_equal(cw_fact(&w, "link.mended"),
+                        "n0 and n1 are used in spite of their slow connection: j needs both");
     assert_int_equal(cw_job(&w, 1)->att.n_ranks, 3); /* by the plan that it had */
     for (uint32_t i = 0; i < 3; i++) {
         cw_ready(&w, 1, i, 5);
@@ -491,7 +487,7 @@ static void until_it_is_fast_again(void **state)
     cw_uplink(&w, 2, 1e-4, 200e6); /* plans reckon with the slower one */
     measure(&w, 200e6, 0.25e6);
     assert_true(w.c->pairs[0].broken);
-    assert_string_equal(w.c->pairs[0].why, "0.25 MB/s, where plans reckon with 100");
+    assert_string_equal(w.c->pairs[0].why, "0.25 MB/s, where plans assume 100");
     tick(&w, 5000);
     checked(&w, 0, 1, 0, "no sockets");
     assert_string_equal(w.c->pairs[0].why, "n0: no sockets");
@@ -571,7 +567,7 @@ static void a_rate_below_half_is_planned_with(void **state)
     a_minute(&w, &step, 20e6);
     probed(&w, 20e6);
     assert_string_equal(cw_fact(&w, "link.rate"),
-                        "n0 and n1 are connected by 20 MB/s, where plans reckoned with 100");
+                        "n0 and n1 are connected by 20 MB/s, where plans assumed 100");
     assert_true(w.ticket > ticket && w.c->pairs[0].bytes_per_s == 20e6);
     assert_string_equal(cw_job(&w, 1)->cause, "another rate of the connection n0-n1");
     cw_step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,

@@ -78,8 +78,8 @@ static void replica_holders_are_not_had(void **state)
     assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
     assert_int_equal(cw_submit(&w, "big", 0, 3, 3), HSP_OK);
     assert_string_equal(cw_job(&w, 2)->reason,
-                        "waits for 3 devices; 2 of 3 can be used (job a has 1); they come free "
-                        "when a job ends or is scaled down");
+                        "waits for 3 devices; 2 of 3 can be used (job a has 1); devices become "
+                        "free when a job ends or is scaled down");
     cw_end(&w);
 }
 
@@ -232,13 +232,12 @@ static void another_layout_needs_room(void **state)
         for (hsp_msec end = w.now + 40000; w.now < end; w.now += 1000) {
             assert_int_equal(j->state, HSP_JOB_RUNNING);
             assert_string_equal(
-                j->reason, full == 0
-                               ? "n2/0 can keep a copy: cannot be done: the state folder of n0 has "
-                                 "no room for another 0.001 MB, which a switch takes: make room "
-                                 "there, or mount it with a greater size"
-                               : "n2/0 can keep a copy: cannot be done: the state folder of n1 has "
-                                 "no room for another 0.001 MB, which a switch takes: make room "
-                                 "there, or mount it with a greater size");
+                j->reason, full == 0 ? "n2/0 can store a copy: cannot be done: the state folder of "
+                                       "n0 has no room for another 0.001 MB, which a switch takes: "
+                                       "make room there, or mount it with a greater size"
+                                     : "n2/0 can store a copy: cannot be done: the state folder of "
+                                       "n1 has no room for another 0.001 MB, which a switch takes: "
+                                       "make room there, or mount it with a greater size");
             for (uint32_t i = 0; i < 3; i++) {
                 kw_msg(&w, i, i == full ? beat : (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
             }
@@ -354,22 +353,23 @@ static void only_where_it_is_allowed(void **state)
     assert_string_equal(cw_fact(&w, "admin.allow"), "to keep copies of state");
     j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SWITCHING);
-    assert_string_equal(j->cause, "n2/1 can keep a copy");
+    assert_string_equal(j->cause, "n2/1 can store a copy");
     kw_run(&w, 1, 3);
     assert_keeps(&w, 1, 1, HSP_DEVICE(2, 1));
     kw_allow(&w, 1, true); /* one more than needed */
     assert_int_equal(j->state, HSP_JOB_RUNNING);
     kw_allow(&w, 2, false);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "what it keeps moves to another node that may, where there is room");
+                        "its copies move to another allowed node that has room");
     assert_int_equal(j->state, HSP_JOB_SWITCHING);
-    assert_string_equal(j->cause, "deny of n2/1, which keeps a copy");
+    assert_string_equal(j->cause, "deny of n2/1, which stores a copy");
     kw_run(&w, 1, 5);
     assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
     assert_string_equal(hsp_cluster_not_allowed(w.c, j), "n2");
     kw_allow(&w, 1, false);
-    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
-                           "what it keeps goes, for no other node that may keep copies is free"));
+    assert_non_null(
+        strstr(cw_find(&w, HSP_ACT_REPLY)->text,
+               "its copies are deleted, for no other node that may store copies is free"));
     kw_run(&w, 1, 8);
     assert_keeps(&w, 1, 0, 0);
     kw_allow(&w, 0, false); /* whose loss is spoken of: a copy beside the state is none */
@@ -391,9 +391,9 @@ static void allowed_before_it_joins(void **state)
     kw_allow(&w, 5, true);
     assert_int_equal(w.c->n_nodes, 2);
     assert_string_equal(w.c->nodes[1].reason, "has not joined yet");
-    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
-                           "no node of that name has joined yet: this is kept for it until "
-                           "hspmdctl node remove "));
+    assert_non_null(strstr(
+        cw_find(&w, HSP_ACT_REPLY)->text,
+        "no node of that name has joined yet: the setting is stored until hspmdctl node remove "));
     kw_allow(&w, 0, true);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "jobs that lack a copy get one there, without losing a step");

@@ -50,7 +50,7 @@ static void waits_for_version(struct cw_world *w)
 {
     assert_int_equal(cw_job(w, 1)->att.epoch, 0); /* the job does not begin anew */
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_PAUSED);
-    assert_non_null(strstr(cw_job(w, 1)->reason, "not whole among the nodes here"));
+    assert_non_null(strstr(cw_job(w, 1)->reason, "not complete on the connected nodes"));
 }
 
 /* n1 alone has the version they go on from, and is lost before n0, which is new, has got it. The
@@ -513,7 +513,7 @@ static void lost_as_its_first_epoch_goes(void **state)
         const struct hsp_job *j = cw_job(&w, 1);
         assert_int_equal(w.ticket, 0);
         assert_int_equal(j->state, marked ? HSP_JOB_FAILED : HSP_JOB_PAUSED);
-        assert_non_null(strstr(j->reason, marked ? "cancel, then resume --from 0, begins anew"
+        assert_non_null(strstr(j->reason, marked ? "cancel, then resume --from 0, starts again"
                                                  : "hspmdctl cancel j, then resume j --from 0"));
         assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
         assert_int_equal(wc_resume_from(&w, 0), HSP_OK);

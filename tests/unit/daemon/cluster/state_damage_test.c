@@ -208,9 +208,9 @@ static void test_how_far_it_was_is_not_known(void **state)
             }
         }
     }
-    assert_non_null(strstr(said,
-                           "its state is lost, and how far the job had come is not known here: it "
-                           "goes on from version 8"));
+    assert_non_null(strstr(
+        said,
+        "its state is lost, and its newest step is not known here: it resumes from version 8"));
     cw_end(&w);
 }
 
@@ -282,10 +282,9 @@ static void test_an_owner_that_comes_back(void **state)
     other_owner_is_away(&w);
     assert_int_equal(cw_job(&w, 1)->att.epoch, 0);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
-    assert_string_equal(
-        cw_job(&w, 1)->reason,
-        "version 8 of the state is not whole among the nodes here: waiting for more, on n0, until "
-        "00:00:07 UTC, then it goes on without");
+    assert_string_equal(cw_job(&w, 1)->reason,
+                        "version 8 of the state is not complete on the connected nodes: waiting "
+                        "for more, on n0, until 00:00:07 UTC, then it continues without");
     n0_comes(&w, 3, 1, cw_last(&w, "n0"));
     cw_plan(&w, 1);
     assert_int_equal(cw_job(&w, 1)->att.step, 8);
@@ -311,8 +310,9 @@ static void loses_n1_in_the_next_epoch(struct cw_world *w)
     }
     assert_int_equal(w->c->nodes[1].state, HSP_NODE_DEAD);
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_PAUSED);
-    assert_non_null(strstr(cw_job(w, 1)->reason, "version 9 of the state is not whole among the "
-                                                 "nodes here: waiting for more, on n1,"));
+    assert_non_null(strstr(
+        cw_job(w, 1)->reason,
+        "version 9 of the state is not complete on the connected nodes: waiting for more, on n1,"));
 }
 
 /* When it does not come, the wait ends, and the loss is told where it is decided. Another that has

@@ -102,7 +102,7 @@ static void a_running_job_is_suspended_by_a_checkpoint(void **state)
     saved(&w, 9, true);
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SUSPENDED);
-    assert_string_equal(j->reason, "at step 9; resume lets it go on");
+    assert_string_equal(j->reason, "at step 9; resume continues it");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
     stopped(&w, 2);
     refused(&w, HSP_ADMIN_SUSPEND, "job j is suspended already");
@@ -231,7 +231,7 @@ static void resumed_before_its_devices_have_stopped(void **state)
             const struct hsp_job *j = cw_job(&w, 1);
             assert_int_equal(j->state, HSP_JOB_PENDING);
             assert_string_equal(j->reason,
-                                "waits until its devices have stopped what they did before");
+                                "waits until its devices have stopped their previous work");
             assert_int_equal(j->n_leases, 3);
             if (term == 0) {
                 cw_restart(&w, NULL);
@@ -305,9 +305,9 @@ static void more_devices_than_there_are_are_told(void **state)
     struct cw_world w;
     running(&w);
     assert_int_equal(cw_admin(&w, many), HSP_OK);
-    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "it goes on as it is; after a loss it waits for 4096 devices; 2 of 2 can "
-                        "be used");
+    assert_string_equal(
+        cw_find(&w, HSP_ACT_REPLY)->text,
+        "it continues unchanged; after a loss it waits for 4096 devices; 2 of 2 can be used");
     assert_int_equal(cw_admin(&w, few), HSP_OK);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text, "");
     cw_end(&w);
@@ -319,14 +319,15 @@ static void more_devices_than_there_are_are_told(void **state)
     assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
     assert_int_equal(cw_admin(&w, few), HSP_OK);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "it is suspended: they count when it is resumed");
+                        "it is suspended: the bounds apply when it is resumed");
     cw_end(&w);
     cw_begin(&w, 2, 1);
     submit(&w, 1, "");
     cw_plan(&w, 1);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_STARTING);
     assert_int_equal(cw_admin(&w, many), HSP_OK);
-    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text, "it goes on as it is; after a loss"));
+    assert_non_null(
+        strstr(cw_find(&w, HSP_ACT_REPLY)->text, "it continues unchanged; after a loss"));
     cw_end(&w);
 }
 
@@ -338,7 +339,7 @@ static void before_the_start_it_is_at_once(void **state)
     submit(&w, 5, ""); /* waits for devices */
     assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
-    assert_string_equal(cw_job(&w, 1)->reason, "before its first step; resume lets it begin");
+    assert_string_equal(cw_job(&w, 1)->reason, "before its first step; resume starts it");
     assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_CANCELLED);
     refused(&w, HSP_ADMIN_SUSPEND, "job j is cancelled: there is nothing to suspend");
@@ -352,7 +353,7 @@ static void before_the_start_it_is_at_once(void **state)
     stopped(&w, 2);
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
     run_from(&w, 2, 3);
-    refused(&w, HSP_ADMIN_SUSPEND, "job j has no checkpoint.path to keep its state in");
+    refused(&w, HSP_ADMIN_SUSPEND, "job j has no checkpoint.path to store its state in");
     cw_end(&w);
 }
 
@@ -373,10 +374,11 @@ static void the_wish(void **state)
     saved(&w, 8, false);
     assert_false(cw_job(&w, 1)->suspending);
     assert_string_equal(cw_fact(&w, "job.unsuspended"),
-                        "it goes on: not suspended, its checkpoint failed: no space");
+                        "it continues: not suspended, its checkpoint failed: no space");
     (void)admin(&w, HSP_ADMIN_SUSPEND);
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
-    assert_string_equal(cw_fact(&w, "admin.resume"), "it was being suspended and goes on");
+    assert_string_equal(cw_fact(&w, "admin.resume"),
+                        "its suspension is withdrawn and it continues");
     saved(&w, 9, true);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     cw_end(&w);
@@ -479,7 +481,7 @@ static void again_before_its_next_step(void **state)
     assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
     saved(&w, 9, true);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SUSPENDED);
-    assert_string_equal(cw_job(&w, 1)->reason, "at step 9; resume lets it go on");
+    assert_string_equal(cw_job(&w, 1)->reason, "at step 9; resume continues it");
     cw_end(&w);
 }
 
@@ -537,7 +539,7 @@ static void a_checkpoint_completes_behind_the_decision(void **state)
     j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SUSPENDED);
     assert_true(j->ckpt_step == 12 && j->origin_step == 12 && j->stable == 12);
-    assert_string_equal(j->reason, "at step 12; resume lets it go on");
+    assert_string_equal(j->reason, "at step 12; resume continues it");
     stopped(&w, 2);
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
     assert_string_equal(cw_fact(&w, "admin.resume"), "from version 12");
@@ -592,7 +594,7 @@ static void said_again(bool twice)
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     cw_pass(&w, 1, 95, cw_even, 2);
     saved(&w, 96, true);
-    assert_string_equal(cw_job(&w, 1)->reason, "at step 96; resume lets it go on");
+    assert_string_equal(cw_job(&w, 1)->reason, "at step 96; resume continues it");
     cw_end(&w);
 }
 
@@ -639,7 +641,7 @@ static void checkpoints_of_before_it_was_resumed(void **state)
     assert_true(cw_job(&w, 1)->suspending);
     saved(&w, 11, true);
     saved_in(&w, 1, 20, true);
-    assert_string_equal(cw_job(&w, 1)->reason, "at step 11; resume lets it go on");
+    assert_string_equal(cw_job(&w, 1)->reason, "at step 11; resume continues it");
     cw_end(&w);
 }
 

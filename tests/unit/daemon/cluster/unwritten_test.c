@@ -50,7 +50,7 @@ static void checkpoints(void **state)
     assert_string_equal(cw_fact(&w, "ckpt.failed"), "version 10: no space");
     assert_int_equal(cw_fact_step(&w, "ckpt.failed"), 10);
     assert_string_equal(cw_job(&w, 1)->problem,
-                        "a checkpoint is not written: no space: the job goes on");
+                        "a checkpoint is not written: no space: the job continues");
     says(&w, 20, "no space");
     assert_string_equal(cw_fact(&w, "ckpt.failed"), "version 20: no space");
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
@@ -111,7 +111,7 @@ static void the_final_model(void **state)
                         "n0/0: line 3 of job-1-0.metrics is damaged");
     assert_string_equal(cw_fact(&w, "metrics.gap"),
                         "final/metrics.jsonl has no line of 1 of 100 steps: 7; hspmdctl metrics "
-                        "shows those that hspmdd has heard of");
+                        "shows the lines that hspmdd received");
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_DONE);
     assert_string_equal(cw_job(&w, 1)->problem, "");
     cw_end(&w);

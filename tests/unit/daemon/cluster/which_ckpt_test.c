@@ -152,10 +152,9 @@ static bool refused(struct cw_world *w, bool damaged)
                                               .reason = "wte.weight is damaged"}});
         told = told || cw_fact(w, "ckpt.refused") != NULL;
         if (i == 0 && cw_fact(w, "ckpt.fallback") != NULL) {
-            assert_string_equal(
-                cw_fact(w, "ckpt.fallback"),
-                "checkpoint 60 cannot be used: wte.weight is damaged; the job goes on "
-                "from checkpoint 40 and makes 20 steps again");
+            assert_string_equal(cw_fact(w, "ckpt.fallback"),
+                                "checkpoint 60 cannot be used: wte.weight is damaged; the job "
+                                "resumes from checkpoint 40 and computes 20 steps again");
         }
     }
     for (uint32_t i = 0; i < 2 && j->state == HSP_JOB_SEALING; i++) {
@@ -351,9 +350,9 @@ static uint32_t refused_until(struct cw_world *w, const char *type, uint64_t ste
 static void waits_for_word(struct cw_world *w, hsp_msec ms)
 {
     const char *reason =
-        "checkpoint 10 of epoch 1, on disk and not on record, cannot be used, and there is no "
-        "other: it is tried again, ever more rarely; hspmdctl events says why; to try it at once: "
-        "hspmdctl cancel j, then resume j; to begin anew: resume it with --from 0";
+        "checkpoint 10 of epoch 1, on disk but not recorded, cannot be used, and there is no "
+        "other: it is retried, less and less often; hspmdctl events shows the reason; to retry at "
+        "once: hspmdctl cancel j, then resume j; to start again: resume it with --from 0";
     const struct hsp_job *j = cw_job(w, 1);
     const hsp_msec until = w->now + ms;
     if (j->ticket != 0) { /* asked for while the nodes sealed */
@@ -506,12 +505,12 @@ static void another_content_does_not_take_its_place(void **state)
         wc_sees(&w, 40, 1, 1040);
         wc_sees(&w, 60, 1, 7);
         assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-        assert_string_equal(cw_job(&w, 1)->reason,
-                            "checkpoint 60 cannot be used: no node that is here has it: waiting "
-                            "for a node that has it, for up to 60 s, then it goes on from "
-                            "checkpoint 60 of epoch 1");
+        assert_string_equal(
+            cw_job(&w, 1)->reason,
+            "checkpoint 60 cannot be used: no connected node has it: waiting for a node that has "
+            "it, for up to 60 s, then it resumes from checkpoint 60 of epoch 1");
         wc_await_fact(&w, "ckpt.fallback", told);
-        assert_non_null(strstr(told, "has it; the job goes on from another one of that step"));
+        assert_non_null(strstr(told, "has it; the job resumes from another one of that step"));
         cw_plan(&w, 1);
         if (back == 2) {
             wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 7);
@@ -525,7 +524,7 @@ static void another_content_does_not_take_its_place(void **state)
             wc_sees(&w, 60, 1, 1060);
         } else {
             wc_await_fact(&w, "ckpt.fallback", told);
-            assert_non_null(strstr(told, "goes on from checkpoint 40 and makes 20 steps again"));
+            assert_non_null(strstr(told, "resumes from checkpoint 40 and computes 20 steps again"));
         }
         prepared(&w);
         wc_prepare_means(&w, HSP_MODE_RESTORE, back ? 60 : 40, 1, back ? 1060 : 1040);

@@ -424,7 +424,7 @@ static void test_apart_for_good(void **state)
     w.net.n_apart = 2;
     w.net.apart = pair;
     assert_status(hsp_bsr_plan(g, w.have, w.want, &w.net, &o, *state, &t, &err), HSP_ENOENT);
-    assert_non_null(strstr(err.msg, "rank 1 reaches nobody who has all of "));
+    assert_non_null(strstr(err.msg, "rank 1 reaches no rank that has all of "));
     w.net.n_apart = 1;
     assert_ok(hsp_bsr_plan(g, w.have, w.want, &w.net, &o, *state, &t, &err), &err);
     execute(&w, &t);
