@@ -82,9 +82,10 @@ static const char *needs(struct hsp_cluster *c, const struct hsp_job *j, uint32_
     if (looks_on(c, j)) {
         const char *who = in_layouts(j, node) ? hsp_ci_awaited_without(c, j, node) : NULL;
         return who != NULL ? hsp_ci_printf(c,
-                                           "job %s may resume from state on %s, which would be "
-                                           "lost with the node; to give that state up: hspmdctl "
-                                           "cancel %s, then remove the node, and resume",
+                                           "job %s may resume from state that %s brings, which "
+                                           "the removal would discard; to give that state up: "
+                                           "hspmdctl cancel %s, then remove the node, and "
+                                           "resume",
                                            j->name, who, j->name)
                            : NULL;
     }

@@ -641,8 +641,7 @@ void hsp_ci_nodes_tick(struct hsp_cluster *c)
                 hsp_cluster_parked_by_name(c, n->name) != NULL
                     ? "did not come back after hspmdd began again; an agent of its name is "
                       "connected and not a member: its own line shows the reason"
-                    : "did not come back after hspmdd began again; start its agent "
-                      "there");
+                    : "did not come back after hspmdd began again; start its agent there");
         }
     }
     while (c->first_live != HSP_NO_NODE &&

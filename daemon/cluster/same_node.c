@@ -55,7 +55,7 @@ const char *hsp_ci_not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp
         }
         if (!hsp_digest_equal(told, n->secret)) {
             return hsp_ci_printf(c,
-                                 "another process has been node %s since; this one says hello anew "
+                                 "another process has been node %s since; this one connects again "
                                  "by itself; if two hosts have this name, set `node` of one",
                                  n->name);
         }

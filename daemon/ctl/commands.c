@@ -298,9 +298,9 @@ const struct hsp_command hsp_commands[] = {
          "node sees one, the job waits, as status says; --from 0 starts again. Checkpoints of\n"
          "later steps than the one that the job resumed from belong to another history, and are\n"
          "not used any more, but --from may name any complete one on disk. A job that runs is\n"
-         "refused: cancel it first. For a failed job, --from deletes the state that its workers store.\n"
-         "A job whose loss is no longer finite has diverged: resume is refused, and names the\n"
-         "newest checkpoint with a finite loss, for --from. A job that is held after hspmdd\n"
+         "refused: cancel it first. For a failed job, --from deletes the state that its workers\n"
+         "store. A job whose loss is no longer finite has diverged: resume is refused, and names\n"
+         "the newest checkpoint with a finite loss, for --from. A job that is held after hspmdd\n"
          "--restore, as status says, continues from the state that its agents store, else in the\n"
          "same way.",
      .options = resume_options,

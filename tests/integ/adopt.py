@@ -119,7 +119,7 @@ def adopted(w, d, agents):
     d = lose(w, d)
     until("alpha is parked", lambda: "alpha" in parked(w))
     r = w.try_ctl("job", "adopt", "lost")
-    check(r.returncode == 7 and "not here" in r.stderr and "beta" in r.stderr and "--force" in r.stderr, repr(r))
+    check(r.returncode == 7 and "not connected" in r.stderr and "beta" in r.stderr and "--force" in r.stderr, repr(r))
     agents[1] = w.agent("beta")
     until("both are parked", lambda: parked(w) == {"alpha": ["lost"], "beta": ["lost"]})
     w.ctl("node", "adopt", "alpha")
@@ -322,7 +322,7 @@ def only_one(w, d, agents):
     check(not any(e["lost_steps"] for e in t.status()["epochs"]), "no step is lost: %r" % t.status())
     check("state.lost" not in w.ctl("events"), "nor state")
     check(wild.status()["state"] == "foreign"
-          and re.search("kept by (alpha, beta|beta, alpha): hspmdctl job adopt wild", wild.status()["reason"]),
+          and re.search("stored by (alpha, beta|beta, alpha): hspmdctl job adopt wild", wild.status()["reason"]),
           "it is shown: %r" % wild.status())
     check([k["job"] for k in w.nodes()["beta"]["keeps"]] == ["wild"], "and where: %r" % w.nodes()["beta"])
     for restart in range(2):  # of hspmdd, of an agent
@@ -346,13 +346,13 @@ def only_one(w, d, agents):
                                     papers_damaged=False)])
     until("another alpha is parked", lambda: names(w).count("alpha") == 2)
     r = w.try_ctl("node", "discard", "alpha")
-    both = shlex.split(r.stderr.split("end the others: ")[-1].replace(",", " "))
+    both = shlex.split(r.stderr.split("stop the others: ")[-1].replace(",", " "))
     ours = "uid %d pid %d" % (os.getuid(), os.getpid())
     check(r.returncode == 7 and len(both) == 2 and ours in both, repr(r))
     w.ctl("node", "discard", [address for address in both if address != ours][0])
     other.s.close()
     until("the other alpha is gone", lambda: names(w).count("alpha") == 1)
-    until("alpha keeps it no more", lambda: not kept(w, "alpha", wild) and "kept by beta:" in wild.status()["reason"])
+    until("alpha keeps it no more", lambda: not kept(w, "alpha", wild) and "stored by beta:" in wild.status()["reason"])
     check(kept(w, "beta", wild) == before[1] and kept(w, "alpha", t), "nothing else goes")
     w.ctl("node", "adopt", "beta")
     until("it waits for devices", lambda: wild.status()["state"] not in ("foreign", "failed"))

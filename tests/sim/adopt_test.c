@@ -328,7 +328,8 @@ static void story_alone(void)
     assert_non_null(strstr(ss->d->parked[0].why,
                            "it stores state of job div of cluster 00000000: if state_dir here"));
     assert_true(hsp_ci_not_adopted(div_here()));
-    assert_non_null(strstr(div_here()->reason, "kept by n1: hspmdctl job adopt div takes it over"));
+    assert_non_null(
+        strstr(div_here()->reason, "stored by n1: hspmdctl job adopt div takes it over"));
     assert_non_null(strstr(div_here()->reason, "hspmdctl node discard n1 deletes"));
     assert_true(pieces(2, 1) > 0 && pieces(2, 2) > 0);
     assert_true(ss->d->next_job > 2);

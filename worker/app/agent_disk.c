@@ -83,10 +83,10 @@ static void complain(const struct hsp_agent_task *t)
     static const char *const of[] = {[SCAN] = "state segments",
                                      [DISCARD] = "state segments",
                                      [REMEMBER] = "the incarnation of this node",
-                                     [KEEP_PAPERS] = "papers, without which a job can be adopted "
-                                                     "from its other nodes alone",
-                                     [DROP_PAPERS] = "papers of a job that is over here",
-                                     [READ_PAPERS] = "papers"};
+                                     [KEEP_PAPERS] = "job record, without which a job can be "
+                                                     "adopted from its other nodes only",
+                                     [DROP_PAPERS] = "job record of a job that is over here",
+                                     [READ_PAPERS] = "job record"};
     hsp_log(t->shell->log, HSP_LOG_ERROR, "agent", "%s: %s", of[t->what], t->err.msg);
 }
 

@@ -36,7 +36,7 @@ static enum hsp_status verify(uint32_t job, const void *data, size_t len, struct
     enum hsp_status st = hsp_papers_look(data, len, &h, err);
     if (st == HSP_OK && h.job != job) {
         st = hsp_err_set(err, HSP_EDIGEST, 0,
-                         "papers of job %" PRIu32 " in the place of those of job %" PRIu32, h.job,
+                         "job record of job %" PRIu32 " in place of that of job %" PRIu32, h.job,
                          job);
     }
     return st;

@@ -111,7 +111,7 @@ static void a_crowd_that_lies_is_not_believed(void **state)
         const char *why;
     } table[] = {{&forged, "job 1: the job files differ; "},
                  {&other, "job 1: the job files differ; "},
-                 {&far, "job 1: the newest job record has a far newer generation;  "}};
+                 {&far, "job 1: the newest job record has a far newer generation; "}};
     for (size_t i = 0; i < HSP_ARRAY_LEN(table); i++) {
         struct hsp_adoption *x = asked(4);
         struct hsp_buf said;

@@ -459,8 +459,9 @@ static void what_was_asked_for_is_waited_for(void **state)
             wc_beats(&w, 3000);
         } else {
             wc_await_fact(&w, "ckpt.fallback", told);
-            assert_non_null(strstr(told, k % 2 ? "resumes from checkpoint 40 and makes 10 steps"
-                                               : "resumes from checkpoint 60 and makes 20 steps"));
+            assert_non_null(strstr(told, k % 2
+                                             ? "resumes from checkpoint 40 and computes 10 steps"
+                                             : "resumes from checkpoint 60 and computes 20 steps"));
         }
         cw_plan(&w, 1);
         uint64_t from = k < 2 ? it->step : k % 2 ? 40 : 60;

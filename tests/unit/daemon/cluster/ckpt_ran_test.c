@@ -25,7 +25,7 @@ static void a_node_shows_that_the_job_had_begun(void **state)
             w.lack = HSP_LACK_AWAY;
             assert_true(wc_answered(&w, NULL, 0, "n2: it is not connected", 120000, told) >=
                         120000);
-            assert_non_null(strstr(cw_job(&w, 1)->reason, "on disk: n2: it is not connected"));
+            assert_non_null(strstr(cw_job(&w, 1)->reason, "not known: n2: it is not connected"));
             cw_restart_nodes(&w, 2); /* the fact is on record */
             assert_true(cw_job(&w, 1)->ran_unknown);
         } else {
@@ -191,8 +191,8 @@ static void one_that_is_gone_takes_no_state_of_others(void **state)
         assert_int_equal(cw_admin(&w, remove), HSP_ESTATE);
         assert_string_equal(
             cw_find(&w, HSP_ACT_REPLY)->text,
-            "node n0 stays: job j may resume from state on n1, which would be lost with the node; "
-            "to give that state up: hspmdctl cancel j, then remove the node, and resume");
+            "node n0 stays: job j may resume from state that n1 brings, which the removal would "
+            "discard; to give that state up: hspmdctl cancel j, then remove the node, and resume");
         if (comes) {
             n1_brings_it(&w);
             cw_plan(&w, 1);

@@ -187,7 +187,7 @@ static void one_that_is_away_may_have_one(void **state)
             assert_true(wc_answered(&w, NULL, 0, "n1: it is not connected", 120000, told) >=
                         120000);
             assert_non_null(
-                strstr(cw_job(&w, 1)->reason, "on disk: n1: it is not connected: looks again"));
+                strstr(cw_job(&w, 1)->reason, "not known: n1: it is not connected: looks again"));
         }
         hsp_msec ms = wc_answered(&w, &seen, 1, "n1: it is not connected", 120000, told);
         assert_true(!restored || ms >= w.c->cfg.state_wait_ms);
@@ -433,7 +433,7 @@ static void an_older_agent_is_upgraded_first(void **state)
     w.asks = w.mute = true;
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     assert_true(wc_answered(&w, NULL, 0, TOO_OLD, 120000, told) >= 120000);
-    assert_non_null(strstr(cw_job(&w, 1)->reason, "on disk: " TOO_OLD ": looks again"));
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "not known: " TOO_OLD ": looks again"));
     (void)wc_answered(&w, NULL, 0, "", 120000, told);
     cw_plan(&w, 1);
     wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);

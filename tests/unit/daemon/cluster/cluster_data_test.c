@@ -50,7 +50,7 @@ static void data_differs(void **state)
         }
         (void)snprintf(want, sizeof(want),
                        "n%u: /d.txt differs from the file that other nodes have; give all nodes "
-                       "the same (/d.txt: 7 bytes, digest 00000000000000060000000000000001; "
+                       "the same file (/d.txt: 7 bytes, digest 00000000000000060000000000000001; "
                        "other nodes have 7 bytes, digest 00000000000000050000000000000001)",
                        cases[k].wrong);
         assert_string_equal(cw_fact(&w, "data.refused"), want);
