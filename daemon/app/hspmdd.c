@@ -51,7 +51,7 @@ struct program {
     X('c', "config", "FILE", "configuration [" DEFAULT_CONFIG "]")                       \
     X('s', "set", "KEY=VALUE", "a key of the configuration, over file and environment")  \
     X('i', "init", "", "make state_dir and begin a new cluster in it, then serve")       \
-    X('r', "restore", "FILE", "replace the store by a backup, and exit")                 \
+    X('r', "restore", "FILE", "replace the store with a backup, and exit")               \
     X('k', "check-config", "", "check the configuration and exit: 0 valid, 6 invalid")   \
     X('p', "print-config", "", "print every key with its value and where it comes from") \
     X('e', "print-example", "", "print a commented file with every key, to begin with")  \
@@ -111,7 +111,7 @@ static int parse_options(int argc, char **argv, struct options *ret)
         }
     }
     if (ret->init && ret->restore != NULL) {
-        (void)fputs("hspmdd: --init begins a new cluster, --restore goes on with an old one; see "
+        (void)fputs("hspmdd: --init begins a new cluster, --restore continues an old one; see "
                     "hspmdd --help\n",
                     stderr);
         return EXIT_USAGE;

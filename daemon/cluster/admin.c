@@ -208,7 +208,7 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
     hsp_ci_store_node(c, n);
     hsp_ci_forget_later(c);
     hsp_ci_node_dirty(c, n);
-    told(c, a, on ? "admin.allow" : "admin.deny", NULL, n, "to keep copies of state");
+    told(c, a, on ? "admin.allow" : "admin.deny", NULL, n, "to store copies of state");
     reply(c, a, HSP_OK, 0, remark);
 }
 

@@ -169,8 +169,8 @@ const char *hsp_ci_say_drained(struct hsp_cluster *c, const struct hsp_cluster_n
     return text[0] != '\0' ? hsp_ci_printf(c, "%s", text)
            : j != NULL
                ? hsp_ci_printf(c,
-                               "it has no state and is drained, its agent may be stopped; "
+                               "it has no state and is drained: its agent may be stopped; "
                                "checkpoints of job %s may be on its disk alone: keep that disk",
                                j->name)
-               : "it has no state and is drained, its agent may be stopped";
+               : "it has no state and is drained: its agent may be stopped";
 }

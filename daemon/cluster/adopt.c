@@ -94,9 +94,10 @@ static const char *beyond(const struct hsp_job *j, const struct hsp_papers *p)
     uint64_t end = end_of_numbers(p);
     bool generation = hsp_generation_number(p->whose.generation) >= MOST_NAMED;
     bool epoch = p->epoch >= end || j->next_epoch > end || j->next_plan > end;
-    return p->job >= HSP_MAX_FOREIGN ? "the number of the job is too great: they end at 2147483646"
-           : generation ? "their generation is too great: generations end at 2147483647"
-           : epoch      ? "their epochs or layouts have numbers of generations that are far ahead"
+    return p->job >= HSP_MAX_FOREIGN
+               ? "the number of the job is too great: numbers end at 2147483646"
+           : generation ? "its generation is too great: generations end at 2147483647"
+           : epoch      ? "its epochs or layouts have numbers of generations that are far ahead"
                         : NULL;
 }
 
@@ -123,7 +124,7 @@ static bool makes_sense(const struct hsp_cluster *l, const struct hsp_papers *p)
 /* Why papers that were loaded are not taken; NULL: they are. */
 static const char *unusable(const struct hsp_cluster *l, const struct hsp_papers *p)
 {
-    return makes_sense(l, p) ? beyond(l->jobs[0], p) : "they are not those of one job";
+    return makes_sense(l, p) ? beyond(l->jobs[0], p) : "it is not the record of one job";
 }
 
 /* @p, loaded: hsp_ci_papers_fit has the errors. */

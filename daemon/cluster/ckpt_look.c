@@ -267,7 +267,8 @@ static const char *who_may_have(struct hsp_cluster *c, const struct hsp_job *j)
         }
     }
     return n == 0 ? ""
-                  : hsp_ci_printf(c, ", as %s may, which %s not here", list, n > 1 ? "are" : "is");
+                  : hsp_ci_printf(c, ", as %s may, which %s not connected", list,
+                                  n > 1 ? "are" : "is");
 }
 
 /* Handles checkpoint @gone, which is on record but on no connected node. Returns true if the job

@@ -118,7 +118,7 @@ static const char *why_held(struct hsp_cluster *c, const struct hsp_job *j)
         return hsp_ci_printf(
             c,
             "node %s stores a newer epoch of it and is no member of it by this store, which is "
-            "older: put the newer store back%s; hspmdctl cancel %s gives up their state",
+            "older: put the newer store back%s; hspmdctl cancel %s gives up its state",
             j->ahead, hsp_ci_newer_store(c, j->ahead_in - 1), j->name);
     }
     const char *why = j->doubted ? why_doubt(c, j) : NULL;

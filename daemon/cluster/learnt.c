@@ -94,7 +94,7 @@ void hsp_ci_learnt_advance(struct hsp_cluster *c, struct hsp_job *j)
         const struct hsp_learnt *l = &j->facts[i];
         if (c->now_ms >= l->until_ms) {
             ended =
-                hsp_ci_printf(c, "%s may be used as before, it was kept from it: %s",
+                hsp_ci_printf(c, "%s may be used as before, it was left out: %s",
                               hsp_ci_device_name(c, l->fact.device), hsp_fact_name(l->fact.kind));
             remove_at(j, i);
         }

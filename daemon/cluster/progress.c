@@ -348,7 +348,7 @@ static const char *stands_text(struct hsp_cluster *c, const struct hsp_progress 
         s->instruction == UINT32_MAX
             ? ""
             : hsp_ci_printf(c, ", micro-batch %u, instruction %u", s->micro, s->instruction);
-    return hsp_ci_printf(c, "rank %u (%s) %s%s since %.1f s in step %llu%s%s", i, name,
+    return hsp_ci_printf(c, "rank %u (%s) %s%s for %.1f s in step %llu%s%s", i, name,
                          hsp_doing_text(t->doing), whom, 1e-3 * (double)t->since_ms,
                          (unsigned long long)s->step, s->validation ? ", validation" : "", where);
 }

@@ -275,7 +275,7 @@ static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc, const struct 
                        : spec->ckpt_shared
                            ? hsp_ctl_text(ctl,
                                           "; its %s written to %s/%s; %s must exist on each of its "
-                                          "nodes, hspmd does not create it",
+                                          "nodes, and hspmd does not create it",
                                           what, spec->ckpt_path, job, spec->ckpt_path)
                            : hsp_ctl_text(ctl, "; its %s written to %s/%s of each of its nodes",
                                           what, spec->ckpt_path, job);

@@ -51,10 +51,10 @@ static void remark(struct hsp_ctl *ctl, const char *text, size_t len, const char
     const int n_devices = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(o, "devices"));
     (void)fprintf(ctl->msg,
                   "hspmdctl: %.0f step%s from step %.0f on, %.0f span%s on %d device%s; clock "
-                  "error at most %s%s%s\n",
+                  "error %s%s%s%s\n",
                   steps < 0 ? 0 : steps, steps == 1 ? "" : "s", first < 0 ? 0 : first, spans,
                   spans == 1 ? "" : "s", n_devices, hsp_s((uint64_t)n_devices),
-                  error >= 0 ? hsp_ctl_time(ctl, error) : "(unknown)",
+                  error >= 0 ? "at most " : "", error >= 0 ? hsp_ctl_time(ctl, error) : "unknown",
                   file != NULL ? "; open it with Perfetto or chrome://tracing: " : "",
                   file != NULL ? file : "");
     const char *note = hsp_doc_text(o, "note");

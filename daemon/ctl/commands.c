@@ -379,7 +379,7 @@ const struct hsp_command hsp_commands[] = {
          "All connected nodes, at most 64, or those named: each measures its devices again, then\n"
          "each pair the link between them, both ways, as executors would use it. RECORD is the\n"
          "rate that planning uses: of devices as measured when their agent started, of links as\n"
-         "computed from their uplinks. RATIO is the worst rate over that on record, SHARE the\n"
+         "computed from their uplinks. RATIO is the worst rate over the recorded rate, SHARE the\n"
          "part of the time that a device got its core. Less than the threshold is slow, or\n"
          "crowded. A latency is slow when it is more than 1/threshold of the record and 0.1 ms\n"
          "longer. Nodes that execute a job are left out. Nothing is changed; interrupted, it\n"

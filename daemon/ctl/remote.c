@@ -106,7 +106,8 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
         char why[sizeof err->msg];
         (void)snprintf(why, sizeof why, "%s", err != NULL ? err->msg : "");
         return hsp_err_set(
-            err, HSP_ECLOSED, 0, "cannot reach hspmdd: %s; is it running? set --address%s", why,
+            err, HSP_ECLOSED, 0,
+            "cannot reach hspmdd: %s; check that it runs and that --address is right%s", why,
             addr.local || keys.have_admin ? "" : "; without keys it listens on its socket only");
     }
     r->keyless = !addr.local && !keys.have_admin;

@@ -69,17 +69,17 @@ static enum hsp_status verify(const void *data, size_t len, struct hsp_cursor *r
     struct hsp_digest d = {hsp_cur_u64(&c), 0};
     d.lo = hsp_cur_u64(&c);
     if (c.failed || memcmp(magic, MAGIC, MAGIC_LEN) != 0) {
-        return hsp_err_set(err, HSP_EDIGEST, 0, "%zu bytes are no papers of a job", len);
+        return hsp_err_set(err, HSP_EDIGEST, 0, "%zu bytes are no job record", len);
     }
     if (form != FORM) {
         return hsp_err_set(err, HSP_EVERSION, 0,
-                           "papers of form %u, this program reads form %u: use the hspmdd that "
-                           "made them, or a newer one",
+                           "job record of form %u, this program reads form %u: use the hspmdd that "
+                           "made it, or a newer one",
                            form, FORM);
     }
     const uint8_t *rest = (const uint8_t *)data + HEAD_BYTES;
     if (bytes != hsp_cur_left(&c) || !hsp_digest_equal(hsp_hash128(rest, bytes), d)) {
-        return hsp_err_set(err, HSP_EDIGEST, 0, "the papers of the job are damaged");
+        return hsp_err_set(err, HSP_EDIGEST, 0, "the job record is damaged");
     }
     hsp_cur_init(ret, rest, bytes);
     return HSP_OK;
@@ -87,7 +87,7 @@ static enum hsp_status verify(const void *data, size_t len, struct hsp_cursor *r
 
 static enum hsp_status malformed(struct hsp_err *err)
 {
-    return hsp_err_set(err, HSP_EDIGEST, 0, "the papers of the job do not decode");
+    return hsp_err_set(err, HSP_EDIGEST, 0, "the job record does not decode");
 }
 
 /* *ret_rows: at the number of rows. */
@@ -158,7 +158,7 @@ enum hsp_status hsp_papers_read(const void *data, size_t len, struct hsp_arena *
     p.whose = h.whose;
     p.epoch = h.epoch;
     if (p.name == NULL || c.nomem) {
-        return hsp_err_nomem(err, "the papers of a job");
+        return hsp_err_nomem(err, "a job record");
     }
     if (!hsp_cur_done(&c)) {
         return malformed(err);

@@ -276,7 +276,7 @@ def commands(w):
         w.expect(0, "cancelled", "cancel", "fleet")
         w.expect(0, "", "forget", "fleet")
     w.expect(0, "; its checkpoints are written to /srv/ckpt/fleet; /srv/ckpt must exist on each of its nodes, "
-             "hspmd does not create it\n", "submit", w.write("plans/shared.yaml", JOB.replace(
+             "and hspmd does not create it\n", "submit", w.write("plans/shared.yaml", JOB.replace(
                  "small", "fleet").replace("path: /srv/ckpt", "path: /srv/ckpt, shared: true").replace(
                  "annotations: [plans/one.yaml]\n", "").replace("every_steps: 0", "every_steps: 5")))
     w.expect(0, "cancelled", "cancel", "fleet")
@@ -521,8 +521,8 @@ def sent_away(w):
             for _ in range(11):
                 away()
             err = p.communicate(timeout=LIMIT)[1]
-        check(p.returncode == 5 and "closed by the peer during the handshake; is it running?" in err and err.count("\n") == 1,
-              "no place in a second: %d %r" % (p.returncode, err))
+        check(p.returncode == 5 and "closed by the peer during the handshake; check that it runs" in err
+              and err.count("\n") == 1, "no place in a second: %d %r" % (p.returncode, err))
 
 
 def rights(w):

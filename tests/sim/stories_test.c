@@ -653,7 +653,7 @@ static void slow_pair(void **state)
     assert_non_null(
         strstr(hsp_buf_cstr(&ss->trace),
                "job.stalled job 1 n0: no vote for 3.0 s: 3 threads wait for the connection between "
-               "n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) since "));
+               "n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) for "));
     assert_non_null(strstr(hsp_buf_cstr(&ss->trace),
                            "job.sealing job 1 <- the connection between n0 and n1 is too slow\n"));
     uint64_t step = ss->job[1].committed;

@@ -197,7 +197,7 @@ static void fence(struct hsp_agent *a, const struct hsp_m_fenced *m)
             hsp_ai_kill(a, i, "ended, since the coordinator has given this node up");
         }
     }
-    hsp_ai_hang_up(a, "it joins anew", true);
+    hsp_ai_hang_up(a, "it joins again", true);
 }
 
 static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)

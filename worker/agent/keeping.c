@@ -74,7 +74,7 @@ const char *hsp_ai_keep_papers(struct hsp_agent *a, const struct hsp_msg *m)
     bool other = old != NULL && !hsp_cluster_none(old->cluster) &&
                  !hsp_digest_equal(old->cluster, p->cluster);
     if (!hsp_digest_equal(p->cluster, a->cluster)) {
-        return "they are of a cluster that has not taken this node in";
+        return "it is of a cluster that has not accepted this node";
     }
     if (other && !hsp_digest_equal(old->cluster, p->from)) {
         return "this node stores state of a job of this number of another cluster; node discard "

@@ -207,7 +207,7 @@ void hsp_agent_keep_papers(struct hsp_agent_shell *s, const struct hsp_msg *m)
                                .n_papers = m->blob_len};
     if (t.papers == NULL) {
         struct hsp_err err = {0};
-        (void)hsp_err_nomem(&err, "papers of job %" PRIu32, t.job);
+        (void)hsp_err_nomem(&err, "the record of job %" PRIu32, t.job);
         hsp_agent_fail(s, &err);
         return;
     }

@@ -465,7 +465,7 @@ void hsp_epoch_device_check(struct hsp_exec_env *env)
         }
         hsp_log(env->log, HSP_LOG_ERROR, "executor",
                 "device %u has failed: %s: this executor ends and another one continues from the "
-                "versions that lie in %s",
+                "versions in %s",
                 env->device, why.msg, env->state_dir);
         hsp_nccllog_tell(env->nccl_log, env->log);
         _exit(HSP_EXIT_DEVICE);

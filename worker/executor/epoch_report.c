@@ -207,7 +207,7 @@ enum hsp_status hsp_epoch_take_steps(struct hsp_ex_epoch *e, uint32_t channel,
     struct steps_head head;
     enum hsp_status st = comm->ops->recv(comm, 0, channel, &head, sizeof head, err);
     if (st == HSP_OK && head.n > HSP_EPOCH_SAID) {
-        st = hsp_err_set(err, HSP_EPROTO, 0, "rank 0 tells %" PRIu64 " steps at once", head.n);
+        st = hsp_err_set(err, HSP_EPROTO, 0, "rank 0 sends %" PRIu64 " steps at once", head.n);
     }
     if (st == HSP_OK && head.n > 0) {
         st = comm->ops->recv(comm, 0, channel, s, head.n * sizeof s[0], err);

@@ -116,7 +116,7 @@ void hsp_epoch_trace_tell(struct hsp_ex_epoch *e, bool now)
     e->trace.number = 0;
     (void)pthread_mutex_unlock(&e->lock);
     if (tell(e, number, r, state, n, &err) != HSP_OK) {
-        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "the trace of job %u is not told: %s",
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "the trace of job %u is not sent: %s",
                 e->p->job, err.msg);
     }
     (void)hsp_recording_free(r);

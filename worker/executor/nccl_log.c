@@ -114,7 +114,7 @@ void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_logger *log)
         }
     }
     if (l->untold > 0) {
-        hsp_log(log, HSP_LOG_WARN, "nccl", "%u more lines are not told", l->untold);
+        hsp_log(log, HSP_LOG_WARN, "nccl", "%u more lines are not logged", l->untold);
     }
     if (l->at > 0) { /* NCCL appends after it; on failure the text stays */
         (void)fallocate(l->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, l->at);

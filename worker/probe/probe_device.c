@@ -371,7 +371,7 @@ enum hsp_status hsp_probe_copy(struct hsp_backend *b, void *dst, const void *src
     struct bench x = {.b = b, .bytes = bytes};
     const struct one_copy c = {dst, src};
     if (b->seconds == NULL) {
-        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s tells no times", b->name);
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s measures no times", b->name);
     }
     return fastest(&x, give_copy, &c, COPY_S, ret_s, err);
 }
@@ -382,7 +382,7 @@ enum hsp_status hsp_probe_backend(struct hsp_backend *b, size_t most, struct hsp
     struct bench x = {.b = b};
     struct hsp_probe p = {.share = 1};
     if (b->seconds == NULL) {
-        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s tells no times", b->name);
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s measures no times", b->name);
     }
     enum hsp_status st = open_bench(&x, most, err);
     if (st == HSP_OK) {

@@ -72,7 +72,7 @@ static void propose(struct hsp_app *a, struct hsp_adoption *x, const char *whose
     enum hsp_status st = hsp_adoption_read(x, a->cluster, &err);
     if (st != HSP_OK) {
         char text[HSP_TEXT_MAX + 1];
-        hsp_str_printf(text, sizeof text, "%s; they are of %s", err.msg, whose);
+        hsp_str_printf(text, sizeof text, "%s; it is the job record of %s", err.msg, whose);
         fail(a, x, st, text);
         return;
     }

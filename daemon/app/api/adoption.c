@@ -115,7 +115,8 @@ enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, struct hsp_adoptio
     struct hsp_papers p;
     struct hsp_arena *arena = hsp_arena_new(ARENA);
     uint8_t *copy = malloc((size_t)len + 1);
-    enum hsp_status st = arena != NULL && copy != NULL ? HSP_OK : hsp_err_nomem(err, "papers");
+    enum hsp_status st =
+        arena != NULL && copy != NULL ? HSP_OK : hsp_err_nomem(err, "a job record");
     if (st == HSP_OK) {
         memcpy(copy, data, len);
         st = hsp_papers_read(copy, len, arena, &p, err);

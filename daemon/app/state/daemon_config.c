@@ -135,7 +135,7 @@ static const struct hsp_cfg_field fields[] = {
      .min = 0,
      .max = 315360000000.0,
      .help =
-         "a node that has gone is forgotten after this, unless it is drained or allowed to keep "
+         "a node that has gone is forgotten after this, unless it is drained or allowed to store "
          "copies, or a\n# job needs it; 0s: never"},
     {.path = "max_nodes",
      .type = HSP_FIELD_U32,

@@ -273,8 +273,8 @@ static enum hsp_status rebuild(const char *dir, const char *path, const char *wh
         return st;
     }
     hsp_str_printf(ret->text, sizeof ret->text,
-                   "pages were damaged, and lines may be missing: the file was written anew with "
-                   "all jobs and nodes, %" PRIu64 " events and %" PRIu64
+                   "pages were damaged, and lines may be missing: the file was rebuilt with all "
+                   "jobs and nodes, %" PRIu64 " events and %" PRIu64
                    " lines of metrics; the damaged one is kept as %s (%s)",
                    n[EVENT], n[METRIC], strrchr(kept, '/') + 1, why);
     return HSP_OK;

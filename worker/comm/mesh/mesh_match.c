@@ -194,7 +194,7 @@ void hsp_mesh_told(struct hsp_mesh *m, uint32_t teller, enum mesh_end how,
         lose(m, &loss, "rank %u (%s) lost its connection to this rank, %u", loss.rank,
              m->names[loss.rank], m->base.rank);
     } else {
-        lose(m, &loss, "lost rank %u (%s), told by rank %u", loss.rank, m->names[loss.rank],
+        lose(m, &loss, "lost rank %u (%s), reported by rank %u", loss.rank, m->names[loss.rank],
              loss.by);
     }
 }

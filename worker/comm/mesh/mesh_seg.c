@@ -135,7 +135,7 @@ enum hsp_status hsp_seg_attach(int fd, uint32_t n, uint32_t me, struct seg_head 
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 ||
         st.st_size != lane_offset(n, n)) {
         return hsp_err_set(err, HSP_EPROTO, 0,
-                           "the received file is no sealed segment of a mesh of %u", n);
+                           "the received file is not a sealed segment of a mesh of %u", n);
     }
     struct seg_head *head = map_head(fd, &e);
     if (head == NULL || !map_lane(fd, n, me, ret_lane)) {

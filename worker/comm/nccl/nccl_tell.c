@@ -37,7 +37,7 @@ static enum hsp_status told_room(struct hsp_nccl_told *t, uint32_t n, uint32_t m
     size_t total = 0, before = 0;
     for (uint32_t k = 0; k < n; k++) {
         if (t->bytes[k] > HSP_NCCL_TOLD_BYTES) {
-            return hsp_err_set(err, HSP_EPROTO, 0, "rank %u tells %u bytes of NCCL", k,
+            return hsp_err_set(err, HSP_EPROTO, 0, "rank %u sends %u bytes of NCCL", k,
                                t->bytes[k]);
         }
         t->count[k] = (t->bytes[k] + 3) / 4;

@@ -210,7 +210,7 @@ static void rows_that_contradict_each_other_are_refused(void **state)
          "the record of job 1 contradicts itself on the path of its checkpoints"},
         {{.one_name = true},
          HSP_EDIGEST,
-         "the record of job 1 cannot be used: they are not those of one job"},
+         "the record of job 1 cannot be used: it is not the record of one job"},
     };
     struct hsp_err err = {0};
     assert_ok(read_one(&honest, &err), &err);

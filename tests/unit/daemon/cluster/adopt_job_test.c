@@ -220,7 +220,7 @@ static void what_cannot_be_adopted(void **state)
     bad.job = 2;
     assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
     assert_string_equal(told(&w),
-                        "the record of job 2 cannot be used: they are not those of one job");
+                        "the record of job 2 cannot be used: it is not the record of one job");
     assert_int_equal(w.c->n_jobs, 0);
     assert_int_equal(w.c->n_nodes, 0);
     w.c->next_job = 50;
@@ -287,11 +287,11 @@ static void papers_with_the_last_numbers(void **state)
     bad = numbered(arena, &p, HSP_MAX_FOREIGN);
     assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
     assert_string_equal(told(&w), "the record of job 2147483647 cannot be used: the number of the "
-                                  "job is too great: they end at 2147483646");
+                                  "job is too great: numbers end at 2147483646");
     bad = p;
     bad.whose.generation = (uint64_t)UINT32_MAX << 32;
     assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
-    assert_string_equal(told(&w), "the record of job 1 cannot be used: their generation is too "
+    assert_string_equal(told(&w), "the record of job 1 cannot be used: its generation is too "
                                   "great: generations end at 2147483647");
     bad = p;
     bad.epoch = UINT64_MAX - 1;

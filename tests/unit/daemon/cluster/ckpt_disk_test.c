@@ -120,7 +120,7 @@ static void comes_back_before_the_begin(bool mounts)
     wc_sees(&w, 40, 1, 1040);
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     assert_non_null(
-        strstr(cw_job(&w, 1)->reason, "that has it, as n0 may, which is not here, for"));
+        strstr(cw_job(&w, 1)->reason, "that has it, as n0 may, which is not connected, for"));
     wc_await_fact(&w, "ckpt.fallback", told);
     assert_int_not_equal(cw_job(&w, 1)->ticket, 0);
     cw_step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,

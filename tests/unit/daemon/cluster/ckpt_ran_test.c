@@ -312,7 +312,7 @@ static void its_end_says_what_resume_does(void **state)
     const struct hsp_admin_event drain = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "test"};
     assert_int_equal(cw_admin(&w, drain), HSP_OK);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "it has no state and is drained, its agent may be stopped; checkpoints of "
+                        "it has no state and is drained: its agent may be stopped; checkpoints of "
                         "job j may be on its disk alone: keep that disk");
     cw_end(&w);
 }

@@ -491,7 +491,7 @@ static void a_drain_waits_for_it(void **state)
     cw_hello(&w, 3, "n2", 0, 1);
     drain(&w, "n2");
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "it has no state and is drained, its agent may be stopped");
+                        "it has no state and is drained: its agent may be stopped");
     assert_non_null(cw_fact(&w, "node.drained"));
     const struct hsp_cluster_node *n = hsp_cluster_node_by_name(w.c, "n0");
     assert_string_equal(hsp_cluster_node_word(w.c, n), "live");

@@ -61,7 +61,7 @@ static void a_fact_ends(void **state)
     assert_int_equal(j->n_facts, 0);
     assert_true(w.ticket > asked);
     assert_int_equal(w.n_facts, 0);
-    assert_string_equal(j->cause, "n1/0 may be used as before, it was kept from it: out-of-memory");
+    assert_string_equal(j->cause, "n1/0 may be used as before, it was left out: out-of-memory");
     assert_true(j->cur.epoch == epoch);
     cw_end(&w);
 }

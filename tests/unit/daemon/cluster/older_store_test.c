@@ -342,7 +342,7 @@ static void assert_elsewhere_blocks(bool with_restore)
     assert_int_equal(j->state, HSP_JOB_PAUSED);
     assert_string_equal(
         j->reason, "node n2 stores a newer epoch of it and is no member of it by this store, which "
-                   "is older: put the newer store back; hspmdctl cancel j gives up their state");
+                   "is older: put the newer store back; hspmdctl cancel j gives up its state");
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_ESTATE);
     /* a connection that breaks is no word, nor is a restart */
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});

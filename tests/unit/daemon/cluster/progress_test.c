@@ -185,7 +185,7 @@ static void the_link_that_all_wait_for(void **state)
     says(&w, 2, slow_link[2]);
     assert_string_equal(cw_fact(&w, "job.stalled"),
                         "no vote for 3.0 s, a step takes 0.1 s: 3 threads wait for the connection "
-                        "between n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) since 2.9 s "
+                        "between n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) for 2.9 s "
                         "in step 2, micro-batch 3, instruction 118");
     vote(&w, 2, 3.1, (double)NAN);
     assert_string_equal(cw_fact(&w, "job.progress"), "a vote has passed again, after 3.0 s");
@@ -215,14 +215,14 @@ static void ranks_circles_and_nobody(void **state)
                                  {HSP_DOING_COMPUTE, NONE, 2950, 0, 0, false},
                                  {HSP_DOING_RECEIVE, 0, 2000, 0, 0, false}};
     assert_string_equal(named(busy, 3),
-                        "2 threads wait for one rank: rank 1 (n1/0) computes since 3.0 s in "
+                        "2 threads wait for one rank: rank 1 (n1/0) computes for 3.0 s in "
                         "step 2, micro-batch 3, instruction 118");
     struct said held[3]; /* its messages are not read: the connection is not the cause */
     memcpy(held, slow_link, sizeof held);
     held[0] = (struct said){HSP_DOING_COMPUTE, NONE, 100, 1, 0, true};
     held[1] = (struct said){HSP_DOING_SEND, 0, 2800, 0, 80000, false};
     assert_string_equal(named(held, 3),
-                        "2 threads wait for one rank: rank 0 (n0/0) computes since 0.1 s in "
+                        "2 threads wait for one rank: rank 0 (n0/0) computes for 0.1 s in "
                         "step 2, micro-batch 3, instruction 118");
     held[0].held = false;
     assert_non_null(

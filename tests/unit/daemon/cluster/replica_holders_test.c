@@ -350,7 +350,7 @@ static void only_where_it_is_allowed(void **state)
     kw_joins(&w, 1, 1, 0);
     kw_joins(&w, 2, 1, 0);
     kw_allow(&w, 2, true);
-    assert_string_equal(cw_fact(&w, "admin.allow"), "to keep copies of state");
+    assert_string_equal(cw_fact(&w, "admin.allow"), "to store copies of state");
     j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_SWITCHING);
     assert_string_equal(j->cause, "n2/1 can store a copy");

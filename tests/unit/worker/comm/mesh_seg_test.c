@@ -51,7 +51,7 @@ static void test_only_sealed_segments_are_taken(void **state)
     assert_ok(hsp_seg_new(2, &s, &err), &err);
     assert_int_equal(ftruncate(s.fd, 4096), -1); /* sealed */
     assert_status(hsp_seg_attach(s.fd, 3, 1, &head, &in, &err), HSP_EPROTO);
-    assert_err(&err, HSP_EPROTO, "the received file is no sealed segment of a mesh of 3");
+    assert_err(&err, HSP_EPROTO, "the received file is not a sealed segment of a mesh of 3");
     off_t size = lseek(s.fd, 0, SEEK_END);
     hsp_seg_free(&s);
 

@@ -139,7 +139,7 @@ static void lines_and_memory_are_bounded(void **state)
     }
     assert_int_equal(count("nccl: trouble "), 3 * HSP_NCCLLOG_LINES);
     assert_int_equal(count("nccl: trouble 2.31\n"), 1);
-    assert_int_equal(count("nccl: 3968 more lines are not told\n"), 3);
+    assert_int_equal(count("nccl: 3968 more lines are not logged\n"), 3);
     assert_int_equal(fstat(fileno(f), &st), 0);
     assert_true(st.st_size > 400000 && st.st_blocks * 512 <= 128 << 10); /* read lines are gone */
     assert_int_equal(fclose(f), 0);
