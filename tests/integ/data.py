@@ -40,8 +40,8 @@ def blocked(c, job, *texts):
         raise Failed("no event says %s" % texts[0])
 
 
-NOWHERE = ("hspmdctl: data.path /nonexistent/text is not there on this machine; nodes were not asked: one that "
-           "cannot read it will take no part in the job\n")
+NOWHERE = ("hspmdctl: data.path /nonexistent/text is not there on this machine; nodes were not asked: a node that "
+           "cannot read it takes no part in the job\n")
 
 
 def of_this_machine(claim, nowhere):
