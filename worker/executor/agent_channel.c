@@ -12,10 +12,10 @@
 void hsp_chan_init(struct hsp_chan *c, int fd)
 {
     const struct hsp_frame_limits lim = {HSP_MSG_BODY_MAX, HSP_MSG_BLOB_MAX};
-    int bytes = 4 << 20; /* room for step reports of minutes while the agent is stopped */
+    int bytes = 4 << 20; /* room for step reports of minutes in which the agent is stopped */
     c->fd = fd;
     c->at = c->len = 0;
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes); /* the default serves, too */
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes); /* the default also works */
     (void)pthread_mutex_init(&c->lock, NULL);                          /* cannot fail on Linux */
     hsp_frame_parser_init(&c->parser, &lim);
 }

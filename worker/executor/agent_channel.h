@@ -21,13 +21,14 @@ struct hsp_chan {
 void hsp_chan_init(struct hsp_chan *c, int fd);
 void hsp_chan_fini(struct hsp_chan *c); /* closes the descriptor */
 
-/* Sends one message; blocks while the agent does not read. HSP_ECLOSED, errors of
- * hsp_msg_encode. */
+/* Sends one message; blocks while the agent does not read. Returns HSP_ECLOSED if the agent is
+ * gone, and errors of hsp_msg_encode. */
 enum hsp_status hsp_chan_send(struct hsp_chan *c, const struct hsp_msg *m, struct hsp_err *err);
 
-/* Reads the bytes that have arrived and decodes the next message. @arena holds the message;
- * *ret_frame holds its bytes until hsp_frame_fini. HSP_AGAIN: no message is complete, and reading
- * would block. HSP_ECLOSED: end of file. Errors of hsp_frame_feed and hsp_msg_decode. */
+/* Reads the bytes that have arrived and decodes the next message. The message is allocated in
+ * @arena, and its bytes belong to *ret_frame until hsp_frame_fini. Returns HSP_AGAIN if no message
+ * is complete and reading would block, HSP_ECLOSED at end of file, and errors of hsp_frame_feed and
+ * hsp_msg_decode. */
 enum hsp_status hsp_chan_recv(struct hsp_chan *c, struct hsp_arena *arena,
                               struct hsp_frame *ret_frame, struct hsp_msg *ret,
                               struct hsp_err *err);

@@ -1,5 +1,5 @@
-/* The samples come from the step sheet that the engine reads, by the same function with the same
- * arguments. */
+/* The samples are found with the function and the arguments by which the engine finds the samples
+ * that it reads (the step sheet, proto/program/sheet.h). */
 #include "worker/executor/audit.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #define LINE_MAX_BYTES  (4u << 20)
 #define STATE_MAX_BYTES (64u << 20)
-#define FLUSH_NS        INT64_C(20000000) /* greatest age of a record: 20 ms */
+#define FLUSH_NS        INT64_C(20000000) /* a record is written within 20 ms */
 
 /* Returns true if this rank adds its pipeline's tokens to the statistics of the step. */
 static bool counts_tokens(const struct hsp_program *p)
@@ -61,11 +61,12 @@ static enum hsp_status append(const struct hsp_ex_epoch *e, const char *ending,
     enum hsp_status st = n == (ssize_t)line->len
                              ? HSP_OK
                              : hsp_err_set(err, HSP_EIO, errno, "cannot write %s", path);
-    (void)close(fd); /* one write: an error would have shown there */
+    (void)close(fd); /* write() has reported any error */
     return st;
 }
 
-/* Returns the program that runs or has run last; in a pool the program of the step. */
+/* Returns the program that runs or has run last; in a pool of programs this is the program of the
+ * step. */
 static const struct hsp_program *running(const struct hsp_ex_epoch *e)
 {
     return e->engine != NULL ? hsp_engine_program(e->engine) : &e->prog;
@@ -117,7 +118,8 @@ static void put_part(const struct hsp_state_segment *s, uint32_t i, struct hsp_b
     const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
     const struct hsp_box_id id = {
         .tensor = r->tensor, .kind = r->kind, .dtype = r->dtype, .full = r->full};
-    /* hash the bytes in the segment: a seal may repeat the hash that came with a part */
+    /* The bytes in the segment are hashed here: the hash in the seal may be one that was
+     * received. */
     uint64_t hash = hsp_box_hash(&id, &r->box, &r->box, (uint8_t *)hsp_segment_area(s) + r->offset);
     hsp_buf_printf(out, "%s{\"tensor\":%u,\"kind\":\"%s\"", i > 0 ? "," : "", r->tensor,
                    kinds[r->kind]);
@@ -199,7 +201,7 @@ static void flush_audit(struct hsp_ex_epoch *e)
     int fd = a->n > 0 ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
     if (fd >= 0) {
         ssize_t k = write(fd, a->record, a->n * sizeof(a->record[0]));
-        (void)k; /* by the header a failed write ends the notes and nothing else */
+        (void)k; /* after a failed write the training goes on (audit.h) */
         (void)close(fd);
     }
     a->n = 0;

@@ -36,16 +36,17 @@ static bool better(const struct hsp_ckpt_wish *wish, const struct hsp_ckpt_offer
                                                     : best == NULL || later(a, best));
 }
 
-/* Returns true if the checkpoint of @a must not be used, and is the wished one as far as is
- * known. */
+/* Returns true if the checkpoint of @a must not be used, and is or may be the wished one. */
 static bool refused(const struct hsp_ckpt_wish *wish, const struct hsp_ckpt_offer *a)
 {
     return a->status == HSP_ESTATE &&
            (wish->epoch == 0 || a->epoch == 0 || a->content == wish->content);
 }
 
-/* How well a status explains that the wished checkpoint is not available. UNFIT: another
- * checkpoint, which is unusable, too. */
+/* Ranks the offers by how well each explains that the wished checkpoint is not available; the
+ * greatest weight is reported. ANOTHER: a usable checkpoint that is not the wished one. UNFIT: an
+ * unusable checkpoint that is not the wished one. BROKEN: the wished checkpoint, or an unknown one,
+ * which cannot be used. */
 enum weight { NOTHING_THERE, ANOTHER, UNFIT, BROKEN };
 static enum weight weight(const struct hsp_ckpt_wish *wish, const struct hsp_ckpt_offer *a)
 {

@@ -1,9 +1,10 @@
-/* The happy path: the disk thread opens the file, writes slabs, closes the file, commits, prunes.
+/* Without failures, the disk thread opens the file, writes slabs, closes the file, commits the
+ * checkpoint and deletes old checkpoints.
  *
- * Possible failure modes: no answer (the disk thread goes on alone with its own data; a commit
- * under way may still succeed, and is then as good as any); no memory; errors of the disk. Where
- * old checkpoints, left-overs, or a failed checkpoint take long to delete, a thread deletes them
- * alone, beside the next checkpoint. */
+ * If a call hangs, the disk thread goes on alone with its own data. A commit that hung may still
+ * succeed; then the checkpoint is complete and usable. Lack of memory and errors of the disk are
+ * returned. If old checkpoints, left-overs, or a failed checkpoint take long to delete, a thread
+ * goes on deleting them alone while the next checkpoint is written. */
 #include "worker/executor/ckpt_writer.h"
 
 #include <limits.h>
@@ -19,9 +20,9 @@
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/region.h"
 
-#define DELETION_MS 5000u /* votes wait so long for deletions */
+#define DELETION_MS 5000u /* longest time for which votes wait for deletions */
 
-struct hsp_ckpt_writing { /* owns all that its pointers name */
+struct hsp_ckpt_writing { /* owns all memory of its pointers */
     char dir[PATH_MAX];
     struct hsp_ckpt_info info;
     uint32_t rank;
@@ -35,13 +36,13 @@ struct hsp_ckpt_writing { /* owns all that its pointers name */
     size_t piece;
     struct hsp_box part;
     uint64_t bytes;
-    struct hsp_data_cursor data; /* for a commit */
+    struct hsp_data_cursor data; /* argument of a commit */
     char *config;
     struct hsp_ckpt_done done;
-    size_t keep; /* for a prune */
+    size_t keep; /* argument of a deletion of old checkpoints */
     struct hsp_m_cut *cuts;
     uint32_t n_cuts;
-    bool abandons; /* the end deletes the attempt */
+    bool abandons; /* drop() deletes the files of the checkpoint */
 };
 
 /* ---- on the disk thread ---- */
@@ -50,7 +51,7 @@ static enum hsp_status do_open(void *ctx, struct hsp_err *err)
 {
     struct hsp_ckpt_writing *x = ctx;
     enum hsp_status st = x->marks ? hsp_ckpt_sign(x->dir, &x->info, x->shared, err) : HSP_OK;
-    x->abandons = x->whole; /* also if no more than the folder can be made */
+    x->abandons = x->whole; /* set first: the folder may be made before an error */
     return st == HSP_OK ? hsp_ckpt_stream_open(x->dir, &x->info, x->rank, x->p, x->n, &x->out, err)
                         : st;
 }
@@ -88,7 +89,7 @@ static void drop(void *ctx)
     struct hsp_ckpt_writing *x = ctx;
     x->out = hsp_ckpt_stream_discard(x->out);
     if (x->abandons) {
-        (void)hsp_ckpt_abandon(x->dir, &x->info, NULL); /* an earlier error is reported */
+        (void)hsp_ckpt_abandon(x->dir, &x->info, NULL); /* an earlier error was reported */
     }
     for (uint32_t i = 0; x->params != NULL && i < x->n_params; i++) {
         free((char *)(uintptr_t)x->params[i].name);
@@ -103,7 +104,7 @@ static void drop(void *ctx)
 
 /* ---- for the replication thread ---- */
 
-/* Copies parameters and pieces into memory of the disk thread. */
+/* Copies the parameters and pieces of the order into memory that the disk thread owns. */
 static bool copy_pieces(const struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o,
                         struct hsp_ckpt_writing *x)
 {
@@ -130,7 +131,7 @@ static bool copy_pieces(const struct hsp_ex_epoch *e, const struct hsp_ckpt_orde
     return ok;
 }
 
-/* Takes memory for the largest slab. */
+/* Allocates memory for the largest slab. */
 static bool take_slab(const struct hsp_ckpt_order *o, struct hsp_ckpt_writing *x)
 {
     size_t max = 1;
@@ -158,7 +159,7 @@ static bool copy_rest(const struct hsp_ex_epoch *e, struct hsp_ckpt_writing *x)
     return true;
 }
 
-/* Returns NULL if memory is lacking. */
+/* Copies the order for the disk thread. Returns NULL if memory is lacking. */
 static struct hsp_ckpt_writing *make(const struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o)
 {
     struct hsp_ckpt_writing *x = calloc(1, sizeof *x);
@@ -198,10 +199,11 @@ static enum hsp_status do_sweep(void *ctx, struct hsp_err *err)
     return hsp_ckpt_sweep(l->dir, &l->up_to, err);
 }
 
-/* Deletes left-overs on a thread of its own, with a name of its own. If the deletion takes longer
- * than the time limit, the checkpoint is written beside the deletion, and no second deletion
- * begins. Files that a thread of an earlier epoch still writes are no left-overs. A lack of room
- * shows in the write that follows. */
+/* Deletes the left-overs of failed attempts on a disk thread of its own, whose path has a suffix.
+ * If the deletion takes longer than the time limit, the checkpoint is written meanwhile, and no
+ * second deletion begins. Does nothing while a thread of an earlier epoch still writes at the path,
+ * because the files of that thread are no left-overs. Errors are not reported: if room is lacking
+ * afterwards, the next write fails. */
 static void sweep(struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o)
 {
     char name[PATH_MAX];
@@ -255,7 +257,7 @@ enum hsp_status hsp_ckpt_writer_open(struct hsp_ex_epoch *e, const struct hsp_ck
         return st;
     }
     ret->work = x;
-    bool marks = x->marks; /* without an answer the disk thread may free @x */
+    bool marks = x->marks; /* if the call hangs, the disk thread may free @x */
     st = call(ret, do_open, err);
     if (marks && st == HSP_OK) {
         atomic_store(&e->marked, true);
@@ -312,7 +314,7 @@ enum hsp_status hsp_ckpt_writer_prune(struct hsp_ckpt_writer *w, struct hsp_err 
 void hsp_ckpt_writer_end(struct hsp_ckpt_writer *w, bool abandon)
 {
     if (w->disk != NULL) {
-        const struct hsp_disk_wait wait = deletion(w->e); /* of an attempt without a commit */
+        const struct hsp_disk_wait wait = deletion(w->e); /* deletes an uncommitted attempt */
         if (w->work != NULL && abandon) {
             w->work->abandons = true;
         }

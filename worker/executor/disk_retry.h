@@ -1,7 +1,7 @@
-/* Explains files of a job that cannot be written, and says when to try again.
+/* Adds a remedy to the error of a file that cannot be written, and says when to try again.
  *
- * Role:      the final model (epoch_export.c) is tried until it is written. The report of a failed
- *            checkpoint has the same explanation.
+ * Role:      epoch_export.c tries to write the final model until it succeeds. The report of a
+ *            failed checkpoint has the same remedy.
  * Purity:    pure.
  */
 #ifndef HSP_DISK_RETRY_H

@@ -1,9 +1,8 @@
-/* The happy path: the thread makes the given calls, one after the other, and the caller waits for
- * each call; at the end the thread drops its data.
+/* Without failures, the thread makes the given calls one after the other, and the caller waits for
+ * each call. At the end the thread frees its data.
  *
- * Possible failure modes: the file system hangs (the caller goes on; the thread keeps its place in
- * the table until there is an answer); the process ends first (the thread is killed with the
- * process). */
+ * If the file system hangs, the caller goes on, and the thread stays in the table until its call
+ * returns. If the process ends before, the thread is killed with it. */
 #include "worker/executor/disk_thread.h"
 
 #include <errno.h>
@@ -16,21 +15,21 @@
 #include "worker/exec/pace.h"
 
 #define TURN_NS INT64_C(50000000)  /* between two checks whether the epoch is over */
-#define OVER_NS INT64_C(300000000) /* wait after the end of the epoch: most working disks answer */
+#define OVER_NS INT64_C(300000000) /* longest wait after the end of an epoch */
 
 struct hsp_disk_thread {
     char path[PATH_MAX];
     void *ctx;
     void (*drop)(void *ctx);
-    pthread_mutex_t lock; /* of all fields below */
+    pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t cond;  /* by the monotonic clock */
-    unsigned users;       /* of three: the thread, the table, its owner */
-    hsp_disk_fn *fn;      /* call to make, or under way; NULL: none */
+    unsigned users;       /* how many of three use this struct: the thread, the table, its owner */
+    hsp_disk_fn *fn;      /* call to make, or being made; NULL: none */
     int64_t since_ns;     /* time at which @fn was given */
     bool ends;            /* no more calls are given */
     bool left;            /* no caller waits for the thread any more */
-    int64_t silent_ns;    /* time by which the thread should have answered */
-    bool over;            /* the thread has dropped its data */
+    int64_t silent_ns;    /* time by which the call should have returned */
+    bool over;            /* the thread has freed its data */
     enum hsp_status st;   /* result of the last call */
     struct hsp_err err;
 };
@@ -116,8 +115,8 @@ static struct hsp_disk_thread *begin(const char *path, void *ctx, void (*drop)(v
     return k;
 }
 
-/* Makes the error of a missing answer, under the lock. Its errno serves only for the remedy
- * (disk_retry.h). */
+/* Makes the error of a call that has not returned; the caller has locked @k. The errno is set only
+ * to choose the remedy (disk_retry.h). */
 static enum hsp_status no_answer(const struct hsp_disk_thread *k, struct hsp_err *err)
 {
     double s = (double)(hsp_clock_ns() - k->since_ns) * 1e-9;
@@ -129,8 +128,8 @@ static enum hsp_status no_answer(const struct hsp_disk_thread *k, struct hsp_err
     return st;
 }
 
-/* Takes a thread that has ended out of its place @at. Else HSP_ETIMEDOUT if the thread works at
- * @path and should have answered. */
+/* Removes the thread at *@at from the table if it has ended. Returns HSP_ETIMEDOUT if the thread
+ * works at @path, has no waiting caller, and should have returned by now. */
 static enum hsp_status look(struct hsp_disk_thread **at, const char *path, struct hsp_err *err)
 {
     struct hsp_disk_thread *k = *at;
@@ -149,7 +148,7 @@ static enum hsp_status look(struct hsp_disk_thread **at, const char *path, struc
     return st;
 }
 
-/* Finds a place in the table, under its lock. */
+/* Finds a free place in the table, which the caller has locked. */
 static enum hsp_status find_place(struct hsp_disk_threads *in, const char *path,
                                   struct hsp_disk_thread ***ret, struct hsp_err *err)
 {
@@ -209,7 +208,8 @@ static bool is_done(const struct hsp_disk_thread *k)
     return k->ends ? k->over : k->fn == NULL;
 }
 
-/* Waits for the answer, under the lock. Returns false if there is no answer. */
+/* Waits until the call has returned; the caller has locked @k. Returns false if it has not returned
+ * in time. */
 static bool await(struct hsp_disk_thread *k, const struct hsp_disk_wait *w)
 {
     int64_t now = hsp_clock_ns(), until = now + (int64_t)w->ms * 1000000;
@@ -229,8 +229,9 @@ static bool await(struct hsp_disk_thread *k, const struct hsp_disk_wait *w)
     return is_done(k);
 }
 
-/* Waits, or leaves the thread alone; under the lock. The end of an epoch shortens the wait, but not
- * the time limit of the disk. */
+/* Waits until the call has returned; if it has not returned in time, leaves the thread alone
+ * (`left`). The caller has locked @k. The end of an epoch shortens the wait, but not the time
+ * `silent_ns`, after which the path counts as not answering. */
 static void await_or_leave(struct hsp_disk_thread *k, const struct hsp_disk_wait *w)
 {
     k->left = !await(k, w);

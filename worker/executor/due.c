@@ -12,7 +12,7 @@ static bool on_calendar(const struct hsp_due *d, uint64_t version)
     return d->ckpt_every > 0 && version > 0 && version % d->ckpt_every == 0;
 }
 
-/* Returns true if vote @step makes the next version due without any wish. */
+/* Returns true if vote @step makes the next version due without a wish of rank 0. */
 static bool forces(const struct hsp_due *d, uint64_t step)
 {
     uint64_t next = step + 1, every = d->all ? 1 : d->every;

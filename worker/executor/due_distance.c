@@ -5,10 +5,10 @@
 #include <string.h>
 
 #define BLIND    4      /* distance until the cost is known */
-#define FIRST    3      /* undisturbed steps before the first version is due */
-#define ENOUGH   9      /* undisturbed steps before a cost is measured: some are slow */
-#define NORMAL   1.4826 /* standard deviation per median distance from the median (normal values) */
-#define MEDIAN   1.2533 /* standard error of a median per that of a mean (normal values) */
+#define FIRST    3      /* steps alone before the first version is due */
+#define ENOUGH   9      /* steps alone before a cost is measured: some are slow */
+#define NORMAL   1.4826 /* standard deviation / median distance from median, of normal values */
+#define MEDIAN   1.2533 /* standard error of a median / that of a mean, of normal values */
 #define SURELY   2      /* standard errors in the bound of a cost */
 #define FARTHEST 1000000
 
@@ -29,7 +29,7 @@ static double half_way(double *s, uint32_t n)
     return s[n / 2];
 }
 
-/* Returns median and deviation of the newest times, of which there is at least one. */
+/* Returns median and deviation of the newest times. There is at least one time. */
 static struct middle middle_of(const struct hsp_due_times *t)
 {
     double s[HSP_DUE_TIMES], away[HSP_DUE_TIMES];
@@ -76,9 +76,10 @@ void hsp_due_distance_stable(struct hsp_due_distance *d)
     d->n_close++;
 }
 
-/* The median of few noisy differences may be far below the cost. The error of the median has two
- * parts: the error of the versions, and the error of the median step, which counts once for each
- * step beside a version. */
+/* The median of few noisy differences may be far below the real cost, so a bound is added. The
+ * error of the median has two parts: the error of the measured versions, and the error of the
+ * median time of a step alone, once for each step beside a version, from which that time is
+ * subtracted. */
 double hsp_due_distance_cost(const struct hsp_due_distance *d)
 {
     if (d->more.n == 0) {

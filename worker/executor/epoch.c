@@ -4,7 +4,7 @@
  *   RUNNING --all steps done--> SERVING     RUNNING --switched--> LEFT
  *   MOVING (source) --> SERVING             any of them --error or cancel--> FAILED
  *
- * In FAILED only the ending run thread is left, and it writes nothing any more.
+ * In FAILED only the run thread is left, which is ending and writes no state any more.
  */
 #include "worker/executor/epoch.h"
 
@@ -46,9 +46,10 @@
 #include "worker/executor/step_share.h"
 
 #define EPOCH_ARENA \
-    ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
+    ((size_t)1 << 30) /* a package of 64 MiB takes less than eight times as much when decoded */
 
-/* Notes on a mesh's I/O thread that a peer broke. The control thread acts. */
+/* Stores the loss of a peer; called on the I/O thread of a mesh. The control thread, which is
+ * woken, aborts the epoch and reports the loss. */
 static void note_lost(struct hsp_ex_epoch *e, enum hsp_epoch_mesh which,
                       const struct hsp_mesh_loss *loss, const char *why)
 {
@@ -201,8 +202,8 @@ static void unseal_from(struct hsp_state_segment *s, uint64_t version)
     }
 }
 
-/* Unseals @version and all later versions of this layout, home and copies, since the job gave them
- * up. */
+/* Unseals @version and all later versions of this layout, in the home and in copies, because the
+ * job has given them up. */
 static void void_from(struct hsp_ex_epoch *e, uint64_t version)
 {
     for (int slot = 0; slot < 2; slot++) {
@@ -223,9 +224,9 @@ static void unseal_other(struct hsp_state_segment *s, uint64_t version, uint64_t
     }
 }
 
-/* Makes a slot free for @version, with which a recovery begins. Until @version is stable the
- * version that hspmdd names stays. Any third version, which a survivor may have sealed, is
- * unsealed. */
+/* Frees a segment for @version, with which a recovery begins. The version that hspmdd names in
+ * `keep` stays sealed until @version is stable. Any third version, which a survivor may have
+ * sealed, is unsealed. */
 static void make_way(struct hsp_ex_epoch *e, uint64_t version)
 {
     for (int slot = 0; e->p->mode == HSP_MODE_RECOVER && e->p->keeps && slot < 2; slot++) {
@@ -236,7 +237,7 @@ static void make_way(struct hsp_ex_epoch *e, uint64_t version)
     }
 }
 
-/* Decodes the program of the epoch, and takes its memory. */
+/* Decodes the program of the epoch, and takes the memory that the epoch needs. */
 static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
     f->fact = HSP_FACT_BAD_PROGRAM;
@@ -254,15 +255,16 @@ static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, str
     return st;
 }
 
-/* Returns true if @st, of opening weights, is the same on every try: no file of weights, or
- * damaged. */
+/* Returns true if the status @st of hsp_st_open is the same on every try and every device: the file
+ * at init_from is no file of weights, or is damaged. */
 static bool is_wrong_file(enum hsp_status st)
 {
     return st == HSP_EPARSE || st == HSP_EDIGEST;
 }
 
-/* Tries to open the weights. A device that cannot read them is excluded before a step runs, as a
- * device without data is. A wrong file fails the job later, when the weights are taken. */
+/* Tries to open the file of weights that the job names (init_from). A device that cannot read the
+ * file is excluded before a step runs, like a device without the training data. If the file itself
+ * is wrong, this function returns HSP_OK, and the job fails later in take_weights. */
 static enum hsp_status find_weights(const struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_st_reader *r = NULL;
@@ -295,7 +297,7 @@ static enum hsp_status meet_peers(struct hsp_ex_epoch *e, struct failure *f, str
     return st == HSP_OK && moves ? connect_mesh(e, HSP_MESH_MOVE, f, err) : st;
 }
 
-/* Builds the epoch, while idle processors verify the state of a recovery. */
+/* Builds the epoch. In a recovery idle processors verify the state of this device meanwhile. */
 static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
     struct hsp_err ignored = {0};
@@ -319,13 +321,15 @@ static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct h
     return st;
 }
 
-/* Reports the failure. A lack of memory is no fact about data, programs and peers, only about the
- * memory of the plan. */
+/* Reports the failure of PREPARE with the fact f->fact, from which the planner plans again. If
+ * memory was lacking while data were read, a program was decoded or peers were connected, the fact
+ * sent is HSP_FACT_OTHER: the data, the program or the peer is not to blame. HSP_FACT_OUT_OF_MEMORY
+ * (the plan needs too much memory) and HSP_FACT_STATE_FOLDER are sent as they are. */
 static void tell_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct failure *f,
                          const struct hsp_err *err)
 {
     bool unknown = st == HSP_ENOMEM && f->fact != HSP_FACT_OUT_OF_MEMORY &&
-                   f->fact != HSP_FACT_STATE_FOLDER; /* the errno names the cause */
+                   f->fact != HSP_FACT_STATE_FOLDER; /* its errno names the cause */
     struct hsp_mesh_loss loss = f->loss;
     if (f->fact != HSP_FACT_NO_STATE) { /* missing state is not the fault of a peer */
         (void)hsp_epoch_loss(e, &loss);
@@ -349,8 +353,8 @@ static double now_ms(void)
     return (double)hsp_clock_ns() * 1e-6;
 }
 
-/* Takes the weights of init_from. HSP_ESTATE: the file is damaged, or has weights of another
- * model. */
+/* Reads the weights of the file init_from to @area. Returns HSP_ESTATE if the file is damaged or
+ * has the weights of another model. */
 static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct hsp_err *err)
 {
     struct hsp_st_reader *r = NULL;
@@ -359,7 +363,7 @@ static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct h
     if (st == HSP_OK) {
         st = hsp_state_import(&e->prog, r, area, err);
         wrong = st == HSP_EPARSE || st == HSP_EINVAL || st == HSP_ENOENT || st == HSP_EDIGEST;
-        if (st != HSP_OK && st != HSP_EDIGEST && st != HSP_EIO) { /* these errors name the file */
+        if (st != HSP_OK && st != HSP_EDIGEST && st != HSP_EIO) { /* these name the file */
             (void)hsp_err_wrap(err, "%s", e->pkg.init_from);
         }
     }
@@ -385,8 +389,9 @@ static enum hsp_status make_fresh(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* Gets the state of @version. If the host has processors for both, the run thread of a member
- * fetches only the weights, and the replication thread fetches the rest. */
+/* Gets the state of @version. If the host has enough processors (hsp_epoch_fetch_beside), the run
+ * thread of a member fetches only the weights, and the replication thread fetches the rest beside
+ * the first step. */
 static enum hsp_status get_state(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -432,7 +437,7 @@ static enum hsp_status start(struct hsp_ex_epoch *e, uint64_t *version, struct h
     hsp_epoch_mark_folder(e); /* short: the running epoch may wait for this joiner */
     enum hsp_status st =
         e->p->mode == HSP_MODE_SWITCH ? hsp_epoch_learn_version(e, version, err) : HSP_OK;
-    /* Times count from here: before the version is known a joiner has only waited. */
+    /* The times of the transfer begin here: before the version is known a joiner only waits. */
     e->version_ms = now_ms();
     if (st == HSP_OK) {
         hsp_epoch_set_phase(e, HSP_EPOCH_MOVING);
@@ -476,8 +481,9 @@ static enum hsp_status serve_or_train(struct hsp_ex_epoch *e, uint64_t version, 
     return hsp_epoch_train(e, version, err);
 }
 
-/* Notes that the epoch of a replica holder broke, or ended by a switch. The control thread knows
- * the prepared epoch, so it decides whether the end is a loss. The mesh names the peer. */
+/* Stores that the epoch of a replica holder has ended: it broke, or its members have switched to
+ * the next epoch. The control thread, which knows the prepared epoch, decides which of the two it
+ * was. After HSP_EPEER the mesh stores the lost peer itself. */
 static void replica_holder_failed(struct hsp_ex_epoch *e, enum hsp_status st,
                                   const struct hsp_err *err)
 {
@@ -496,7 +502,7 @@ static void fail(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_er
     struct hsp_err first;
     hsp_epoch_device_check(e->env);
     (void)pthread_mutex_lock(&e->lock);
-    if (e->uncopied.code != HSP_OK) { /* the replication thread has ended the steps */
+    if (e->uncopied.code != HSP_OK) { /* the error of the replication thread has ended the steps */
         first = e->uncopied;
         st = first.code;
         err = &first;
@@ -506,12 +512,12 @@ static void fail(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_er
     bool moving = e->phase == HSP_EPOCH_MOVING;
     e->phase = HSP_EPOCH_FAILED;
     (void)pthread_mutex_unlock(&e->lock);
-    bool own = st != HSP_EPEER && st != HSP_ECANCELED; /* a cause of its own, or a loss seen here */
-    if (moving || (own && !kept)) { /* reported before peers see the abort and report it */
+    bool own = st != HSP_EPEER && st != HSP_ECANCELED; /* an error of this rank */
+    if (moving || (own && !kept)) { /* reported before the abort, which peers see and report */
         hsp_epoch_tell_broken(e, st, err, before_start);
     }
     hsp_epoch_abort(e);
-    if (!e->has_replication) { /* else the replication thread ends it */
+    if (!e->has_replication) { /* else the replication thread ends the transfer */
         hsp_epoch_fetch_end(e);
     }
     if (kept) {
@@ -587,7 +593,7 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
     }
     if (st == HSP_OK) {
         struct hsp_m_prepare *p = &e->msg.u.prepare;
-        if (hsp_cluster_none(p->ckpt_cluster)) { /* an hspmdd below protocol 15 sends none */
+        if (hsp_cluster_none(p->ckpt_cluster)) { /* hspmdd below protocol 15 sends no such field */
             p->ckpt_cluster = p->cluster;
         }
         e->p = p;
@@ -609,7 +615,7 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
     return HSP_OK;
 }
 
-/* Stops every thread and operation of the epoch; does not wait for their end. */
+/* Makes every thread and operation of the epoch stop; does not wait for their end. */
 static void cancel_epoch(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);

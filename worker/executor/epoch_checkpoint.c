@@ -1,11 +1,13 @@
-/* On a shared path each rank writes its own parts, straight from its home. Otherwise two writers on
- * two nodes (where the job has two nodes) each write a whole checkpoint, so that a whole checkpoint
- * survives the loss of a node. The owners send the hashes of their parts, and the writer begins the
- * file with these hashes. The data follow in slabs (hsp_epoch_gather), and the writer hashes each
- * slab again. A disk thread (ckpt_writer.h), which may hang, writes all files.
+/* On a path that all nodes share, each rank writes its own parts directly from its home. On other
+ * paths two *writers* on two nodes (if the job has two nodes) each write a complete checkpoint, so
+ * that one survives the loss of a node. All ranks first send the hashes of the parts that they own,
+ * and the writer puts these hashes at the begin of the file. Then the ranks send the data in slabs
+ * (hsp_epoch_gather), and the writer hashes each slab again. All files are written by a disk thread
+ * (ckpt_writer.h), since a call to a file system may hang.
  *
- * Example: ranks 0 (n0) and 1 (n1), 100 MiB each. Rank 0 takes the hashes of rank 1, then 25 slabs
- * of 4 MiB, and commits its file; then rank 1 writes the same. */
+ * Example: ranks 0 and 1 are on nodes n0 and n1 and own 100 MiB each. Rank 0 receives the hashes of
+ * rank 1, then 25 slabs of 4 MiB, and commits its checkpoint. Then rank 1 writes its own checkpoint
+ * in the same way. */
 #include "worker/executor/epoch_checkpoint.h"
 
 #include <inttypes.h>
@@ -28,8 +30,9 @@
 
 enum channel { CHANNEL_WRITTEN = HSP_CHANNEL_GATHER + 1, CHANNEL_HASH };
 
-/* The pieces of a checkpoint, in the order (row of the gather table, kind). A writer has all
- * pieces, other ranks have their own. */
+/* The pieces of a checkpoint (one kind of one row of the gather table), ordered by row and then by
+ * kind. A rank that writes a complete checkpoint lists all pieces; in a shared checkpoint each rank
+ * keeps only the pieces that it owns. */
 struct pieces {
     size_t n;
     struct hsp_ckpt_piece *p;
@@ -62,7 +65,7 @@ static uint32_t owner_of(const struct hsp_ex_epoch *e, size_t piece)
     return e->pkg.gather.row[piece / e->pkg.n_kinds].from;
 }
 
-/* Points a piece of this rank to its home. */
+/* Makes @p, a piece that this rank owns, point to its data in this rank's home. */
 static enum hsp_status at_home(const struct hsp_ex_epoch *e, uint64_t version,
                                struct hsp_ckpt_piece *p, struct hsp_err *err)
 {
@@ -90,16 +93,17 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->old_name = e->p->ckpt_old_name;
 }
 
-/* Returns true if no other epoch of this executor is writing: then unfinished files are
- * left-overs. */
+/* Returns true if no other epoch of this executor is writing a checkpoint: then unfinished files
+ * are left-overs of failed attempts. */
 static bool writes_alone(const struct hsp_ex_epoch *e)
 {
     return atomic_load(&e->env->writing) == 1;
 }
 
-/* Returns the bound of left-overs that a rank may delete before it writes @version to a shared
- * path. If the path is not shared, against the configuration, no other rank deletes the part of
- * this rank. Rank 0 may still commit the attempt before this attempt. */
+/* Returns the version below which a rank may delete left-overs before it writes @version to a
+ * shared path. Rank 0 deletes those of all ranks. The other ranks delete, too, because against the
+ * configuration the path may not be shared, and then no other rank sees their files. These ranks
+ * keep the files of the previous attempt, which rank 0 may still commit. */
 static uint64_t sweeps(const struct hsp_ex_epoch *e, uint64_t version)
 {
     return !writes_alone(e) ? 0 : e->p->rank == 0 ? version : e->ckpt_written;
@@ -128,12 +132,12 @@ static enum hsp_status commit(struct hsp_ex_epoch *e, struct hsp_ckpt_writer *w,
     }
     if (st == HSP_OK && writes_alone(e) && hsp_ckpt_writer_prune(w, &old) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "an old checkpoint of job %u stays: %s",
-                e->p->job, old.msg); /* the new checkpoint is in place */
+                e->p->job, old.msg); /* the new checkpoint is committed */
     }
     return st;
 }
 
-/* Logs a failure of which rank 0 gets only the code. */
+/* Logs a failure on a rank other than 0; rank 0 gets only its code. */
 static void log_failure(const struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *why)
 {
     if (st != HSP_OK && st != HSP_ECANCELED && e->p->rank != 0) {
@@ -142,10 +146,10 @@ static void log_failure(const struct hsp_ex_epoch *e, enum hsp_status st, const 
     }
 }
 
-/* Other ranks that could not write, while this rank could. */
+/* The ranks that could not write their files; collected at rank 0. */
 struct unable {
-    uint32_t first, n; /* the first rank, and the number of ranks with its code */
-    int32_t code;      /* code of the first rank; HSP_OK: there is none */
+    uint32_t first, n; /* the first rank; the number of ranks with the same code */
+    int32_t code;      /* code of the first rank; HSP_OK: all could write */
 };
 
 static void count_unable(struct unable *u, uint32_t r, int32_t code)
@@ -182,12 +186,12 @@ static enum hsp_status blame(const struct hsp_ex_epoch *e, const struct unable *
     }
 }
 
-/* Collects the results of the writers at rank 0. *disk: the result of this rank; at rank 0 then the
- * first failure of all ranks. The status returned is that of the links. */
+/* Collects the results of the writers at rank 0. *disk: in: the result of this rank's disk; out, at
+ * rank 0: the first failure of all ranks. Returns errors of the links only. */
 static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum hsp_status *disk,
                                struct hsp_err *err)
 {
-    /* an epoch that is over waits for no disk, which is no fault of the disk */
+    /* when the epoch is over, the wait for the disk ends early: the disk has not failed */
     int32_t code = *disk == HSP_ETIMEDOUT && hsp_epoch_is_over(e) ? HSP_ECANCELED : *disk;
     struct unable others = {0};
     struct hsp_err link = {0};
@@ -218,7 +222,8 @@ static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum 
     return st;
 }
 
-/* Takes the hashes of this rank's parts from its seal, with which they were just compared. */
+/* Takes the hashes of this rank's parts from the seal of its home. The parts were just compared
+ * with this seal. */
 static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
                                   struct hsp_err *err)
 {
@@ -238,7 +243,7 @@ static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s
     return st;
 }
 
-/* Writes the parts slab by slab from the home of this rank. */
+/* Writes the parts from the home of this rank slab by slab. */
 static enum hsp_status put_parts(struct hsp_ckpt_writer *w, const struct hsp_ckpt_piece *p,
                                  size_t n, struct hsp_err *err)
 {
@@ -255,8 +260,9 @@ static enum hsp_status put_parts(struct hsp_ckpt_writer *w, const struct hsp_ckp
 }
 
 /* Writes the parts of this rank; @w is open after the call. The parts were compared with the seal,
- * and carry its hashes. If a part has changed since, all of the home is compared again. The status
- * returned is that of the comparison; *disk is that of the writing. */
+ * and the file gets the hashes of the seal. If the writer finds that a part has changed since
+ * (HSP_EDIGEST), the complete home is compared again. Returns the result of that comparison; *disk
+ * is the result of the writing. */
 static enum hsp_status write_parts(struct hsp_ex_epoch *e, uint64_t version,
                                    const struct hsp_ckpt_info *info, struct pieces *s,
                                    struct hsp_ckpt_writer *w, uint64_t *ret_bytes,
@@ -300,18 +306,18 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
         st = write_parts(e, version, &info, &s, &w, &ret->bytes, disk, err);
     }
     free(s.p);
-    if (st == HSP_OK) { /* else the epoch ends: the other ranks lose this rank */
+    if (st == HSP_OK) { /* after an error the epoch ends, and the other ranks see a lost peer */
         memset(writes, 1, e->p->n_ranks);
         st = collect(e, writes, disk, err);
         if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
             (*disk = commit(e, &w, version, &ret->content, err)) != HSP_OK) {
-            if (*disk == HSP_EDIGEST && e->p->n_ranks > 1) { /* all ranks have written */
+            if (*disk == HSP_EDIGEST && e->p->n_ranks > 1) { /* although all ranks have written */
                 (void)hsp_err_wrap(err, "some written files are not seen here: checkpoint.path "
                                         "must be one folder on all nodes (or shared: false)");
             }
             (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
         }
-        /* no rank writes there any more */
+        /* no rank writes files of this attempt any more */
         abandon = st == HSP_OK && *disk != HSP_OK && e->p->rank == 0;
     }
     hsp_ckpt_writer_end(&w, abandon);
@@ -320,8 +326,8 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
 
 /* ---- one whole checkpoint, streamed ---- */
 
-/* The state of a writer. A failing disk ends the writing, but not the gathering: the writer has to
- * receive the messages of the other ranks. */
+/* The state of a writer. If its disk fails, the writer stops writing and goes on receiving, because
+ * the other ranks go on sending their slabs. */
 struct stream {
     const struct hsp_ex_epoch *e;
     struct hsp_ckpt_writer out;
@@ -342,8 +348,8 @@ static enum hsp_status stream_sink(void *ctx, uint32_t row, uint8_t kind,
     return HSP_OK;
 }
 
-/* Copies the hashes of rank @owner's pieces to a list or from a list, in the order of the pieces.
- * Returns their number. */
+/* Copies the hashes of rank @owner's pieces from @list (@take) or to @list, in the order of the
+ * pieces. Returns the number of these pieces. */
 static uint64_t list_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint32_t owner,
                             uint64_t *list, bool take)
 {
@@ -362,8 +368,9 @@ static uint64_t list_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint
     return n;
 }
 
-/* Sends the hashes after their number. So the writer also waits for a rank without pieces, whose
- * own writing comes before another's. */
+/* Sends the number of this rank's hashes to the writer, then the hashes. A rank without pieces
+ * sends the number 0. So each writer waits until all ranks have finished with the writer before
+ * it. */
 static enum hsp_status send_hashes(struct hsp_ex_epoch *e, struct pieces *s, uint32_t writer,
                                    uint64_t *list, struct hsp_err *err)
 {
@@ -394,7 +401,7 @@ static enum hsp_status take_hashes(struct hsp_ex_epoch *e, struct pieces *s, uin
     return st;
 }
 
-/* Collects all hashes at the writer. */
+/* Collects the hashes of all pieces at the writer. */
 static enum hsp_status exchange_hashes(struct hsp_ex_epoch *e, struct pieces *s, uint32_t writer,
                                        struct hsp_err *err)
 {
@@ -412,8 +419,8 @@ static enum hsp_status exchange_hashes(struct hsp_ex_epoch *e, struct pieces *s,
     return st;
 }
 
-/* Writes a whole checkpoint at rank @writer from the parts of all ranks. *ret_mine: at the writer
- * the result of its disk. The status returned is that of the links. */
+/* Writes a complete checkpoint at rank @writer from the parts of all ranks. *ret_mine: at the
+ * writer the result of its disk. Returns errors of the links only. */
 static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
                                    uint32_t writer, struct hsp_ckpt_sum *ret,
                                    enum hsp_status *ret_mine, struct hsp_err *err)
@@ -446,7 +453,7 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
         w.status =
             w.status == HSP_OK ? commit(e, &w.out, version, &ret->content, &w.why) : w.status;
     }
-    hsp_ckpt_writer_end(&w.out, false); /* deletes an attempt that is not committed */
+    hsp_ckpt_writer_end(&w.out, false); /* deletes the files if they are not committed */
     if (st == HSP_OK && mine) {
         *ret_mine = w.status;
         if (w.status != HSP_OK && err != NULL) {
@@ -456,7 +463,8 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
     return st;
 }
 
-/* Lets the writers write one after the other: two nodes may be one machine with one folder. */
+/* Lets the writers write one after the other, because two nodes may be one machine and write to one
+ * folder. */
 static enum hsp_status write_private(struct hsp_ex_epoch *e, uint64_t version,
                                      struct hsp_ckpt_sum *ret, bool *writes, enum hsp_status *disk,
                                      struct hsp_err *err)

@@ -19,7 +19,7 @@ void hsp_epoch_poke(int event_fd)
 {
     uint64_t one = 1;
     if (write(event_fd, &one, sizeof one) < 0) {
-        return; /* the counter is full, so its reader is being woken anyway */
+        return; /* the counter is full, so its reader wakes anyway */
     }
 }
 

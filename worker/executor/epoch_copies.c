@@ -1,7 +1,7 @@
-/* A row of a copy travels as one message: u64 version, u64 content hash (additive over its kinds),
- * then the box of each kind, dense. Both ends go through the same table in the same order, and
- * sends never block. So both ranks have the same order of messages, and no circle of waiting ranks
- * arises. */
+/* A row of a copy is sent as one message: u64 version, u64 content hash (the sum over the kinds),
+ * then the dense box of each kind. Sender and receiver go through the same table in the same order,
+ * and sends never block. So both expect the messages in the same order, and the ranks cannot
+ * deadlock. */
 #include "worker/executor/epoch_copies.h"
 
 #include <inttypes.h>
@@ -17,12 +17,13 @@
 #include "worker/executor/kill_point.h"
 
 #define ROW_HEAD 16
-#define MOST_NS  30000000000 /* most time between two due versions that counts */
+#define MOST_NS  30000000000 /* longest time between copies that give_way uses */
 
 enum channel { CHANNEL_VERSION = 1, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP, CHANNEL_SUM };
 
-/* Copies kind @k of a row from the home @s to @data, and compares the data with the seal: the copy
- * if the row is a whole row of the home, else the whole row of which it is a part. */
+/* Copies kind @k of row @r of the table from the home @s to @data, and compares the data with the
+ * seal of the home. If @r is a complete row of the home, the copied data are compared, else the
+ * complete row of which @r is a part. */
 static enum hsp_status read_kind(struct hsp_ex_epoch *e, struct hsp_state_segment *s,
                                  const struct hsp_pkg_row *r, uint8_t k, uint8_t *data,
                                  uint64_t *hash, struct hsp_err *err)
@@ -42,7 +43,7 @@ static enum hsp_status read_kind(struct hsp_ex_epoch *e, struct hsp_state_segmen
     return whole == hsp_segment_row_hash(s, i) ? HSP_OK : hsp_epoch_disown(e, s, i, err);
 }
 
-/* Fills a message with a row of version @version of this rank's home. */
+/* Fills @msg with row @r of the table, from @version of this rank's home. */
 static enum hsp_status read_row(struct hsp_ex_epoch *e, uint64_t version,
                                 const struct hsp_pkg_row *r, uint8_t *msg, struct hsp_err *err)
 {
@@ -63,8 +64,8 @@ static enum hsp_status read_row(struct hsp_ex_epoch *e, uint64_t version,
     return st;
 }
 
-/* Checks that a message is the whole row of this version. @hash takes the hash of each kind; their
- * sum is the hash in the message. */
+/* Checks that @msg has row @r of @version, undamaged: the sum of the hashes of its kinds is the
+ * hash in the message. @hash: gets the hash of each kind. */
 static enum hsp_status check_row(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r,
                                  uint64_t version, const uint8_t *msg, uint64_t *hash,
                                  struct hsp_err *err)
@@ -89,7 +90,7 @@ static enum hsp_status check_row(const struct hsp_ex_epoch *e, const struct hsp_
     return HSP_OK;
 }
 
-/* Writes a row's data to their place in segment @s. */
+/* Writes the data of row @r to their places in segment @s. */
 static void write_row(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r,
                       const uint8_t *data, struct hsp_state_segment *s)
 {
@@ -175,7 +176,8 @@ static enum hsp_status send_sum(struct hsp_ex_epoch *e, uint64_t version, struct
     return st;
 }
 
-/* Receives the sums at a replica holder. *ret_equal: the sums of all ranks show equal replicas. */
+/* Receives the sums of all ranks at a replica holder. *ret_equal: they add up to 0, so the replicas
+ * are equal (replica_check.h). */
 static enum hsp_status take_sums(struct hsp_ex_epoch *e, uint64_t version, bool *ret_equal,
                                  struct hsp_err *err)
 {
@@ -195,18 +197,19 @@ static enum hsp_status take_sums(struct hsp_ex_epoch *e, uint64_t version, bool 
     return st;
 }
 
-/* Receives a copy without sealing it, and the hashes of its rows: the segment has a row for each
- * kind of each row of the table, in the order of the table (epoch_segments.c). The content of the
- * slot stays until the copy arrives: only then has the owner passed the vote of the version in the
- * other slot. */
+/* Receives copy @c of @version without sealing it, and stores the hashes of its rows in c->hash.
+ * The segment has one row for each kind of each row of the table, in the order of the table
+ * (epoch_segments.c). The old version in this segment stays sealed until the first row of the copy
+ * arrives. Only then is it certain that the owner has passed the vote on the version in the other
+ * segment. */
 static enum hsp_status receive_copy(struct hsp_ex_epoch *e, struct hsp_epoch_copy *c,
                                     uint64_t version, uint8_t *msg, struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.copies;
     struct hsp_state_segment *seg = c->seg[hsp_slot_take(&c->slots, c->seg, version)];
     enum hsp_status st = HSP_OK;
-    /* After a loss the owner sends a version again that is here; that version stays whole
-     * meanwhile. */
+    /* After a loss the owner may send a version again that this device has sealed. Then the
+     * received data are only checked, and the segment is not written. */
     bool there = hsp_segment_version(seg) == version;
     for (uint32_t i = 0, n = 0; st == HSP_OK && i < t->n; i++) {
         const struct hsp_pkg_row *r = &t->row[i];
@@ -229,9 +232,9 @@ static enum hsp_status receive_copy(struct hsp_ex_epoch *e, struct hsp_epoch_cop
     return st;
 }
 
-/* Confirms a copy, and seals it unless replicas differ, which the vote shows, too. The seal has the
- * hashes of the rows as they arrived: the next reader of the segment finds a bit that flipped on
- * the way into the segment. */
+/* Confirms a copy to its owner. Seals the copy if the replicas are @equal; if they differ, the vote
+ * of the ranks finds that, too. The seal consists of the hashes of the rows as they arrived, so the
+ * next reader of the segment finds a bit that flipped on the way into the segment. */
 static enum hsp_status confirm_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
                                     uint64_t version, bool equal, struct hsp_err *err)
 {
@@ -243,7 +246,7 @@ static enum hsp_status confirm_copy(struct hsp_ex_epoch *e, const struct hsp_epo
                                               &version, sizeof version, err);
 }
 
-/* Waits until each rank that keeps a copy of this rank's home has confirmed it. */
+/* Waits until each device that keeps a copy of this rank's home has confirmed the copy. */
 static enum hsp_status await_acks(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -266,8 +269,8 @@ static enum hsp_status await_acks(struct hsp_ex_epoch *e, uint64_t version, stru
     return st;
 }
 
-/* Sends the steps to note to the replica holders, and the next version where they cannot know
- * it. */
+/* Sends the replica holders the steps that they have to note. Where not every version is due, also
+ * sends them @version, whose copies follow. */
 static enum hsp_status announce(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     if (e->due.all) {
@@ -302,8 +305,9 @@ void hsp_epoch_hurry_copies(struct hsp_ex_epoch *e)
     }
 }
 
-/* Makes a copy yield to gradients and activations where due versions are apart, for half of the
- * time between the last two copies. A longer yield would reach into the time of the next copy. */
+/* Makes the copies yield to gradients and activations if not every version is due: for half of the
+ * time since the last copies began. With a longer yield these copies might not be done when the
+ * next copies begin. */
 static void give_way(struct hsp_ex_epoch *e)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE], *data = e->mesh[HSP_MESH_DATA];

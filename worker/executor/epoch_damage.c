@@ -35,7 +35,7 @@ static const char *name_part(const struct hsp_ex_epoch *e, const struct hsp_segm
 static void tell(struct hsp_ex_epoch *e, struct hsp_m_damaged m)
 {
     struct hsp_msg msg = {.type = HSP_MSG_STATE_DAMAGED, .u.damaged = m};
-    hsp_epoch_send_msg(e, &msg); /* the agent logs it */
+    hsp_epoch_send_msg(e, &msg); /* the agent logs the damage */
 }
 
 void hsp_epoch_tell_damaged(struct hsp_ex_epoch *e, const struct hsp_segname *piece,
@@ -82,7 +82,8 @@ void hsp_epoch_tell_damaged_row(struct hsp_ex_epoch *e, const struct hsp_state_s
     hsp_buf_fini(&part);
 }
 
-/* Reports row @row of @s, damaged @where. */
+/* Reports row @row of @version, laid out as in @s, as damaged; @where is added to the name of the
+ * part. Returns HSP_EDIGEST. */
 static enum hsp_status tell_live(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
                                  uint32_t row, uint64_t version, const char *where,
                                  struct hsp_err *err)

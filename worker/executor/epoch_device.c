@@ -22,7 +22,8 @@ static bool has_state(const struct hsp_ex_epoch *e)
     return e->member && e->env->backend != NULL;
 }
 
-/* Returns true if the host cannot access the state, and work goes on after a call. */
+/* Returns true if the device is no CPU: the host cannot access the state, and work of a call goes
+ * on after the call has returned. */
 static bool on_device(const struct hsp_ex_epoch *e)
 {
     return has_state(e) && e->env->backend->device;
@@ -30,7 +31,7 @@ static bool on_device(const struct hsp_ex_epoch *e)
 
 /* ---- memory ---- */
 
-/* Takes host memory for the hashes of rows. */
+/* Allocates host memory for the hashes of rows. */
 static enum hsp_status take_words(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
@@ -81,8 +82,8 @@ static enum hsp_status take_state(struct hsp_ex_epoch *e, struct hsp_err *err)
     return HSP_OK;
 }
 
-/* Tries whether the memory that the engine will take is free now. On a CPU pages are found when
- * they are first touched, so the function does nothing there. */
+/* Tries whether the memory that the engine will allocate is free now. On a CPU the kernel assigns
+ * pages only when they are first touched, so the function does nothing there. */
 static enum hsp_status try_rest(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
@@ -109,13 +110,13 @@ void hsp_epoch_device_trim(void *of)
     bool trimmed = b->trim(b);
     (void)pthread_mutex_unlock(&env->greets);
     if (trimmed) {
-        atomic_store(&env->untrimmed, false); /* first: another thread may have more to unpin */
+        atomic_store(&env->untrimmed, false); /* first: another thread may unpin more */
         hsp_reaper_keep(env->device_reaper, false);
         hsp_pool_unpin(env);
     }
 }
 
-/* Waits until the epochs before have given the device back, or @e is over. */
+/* Waits until the device memory of ended epochs is freed, or @e is over. */
 static void await_reaper(struct hsp_ex_epoch *e)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
@@ -124,8 +125,8 @@ static void await_reaper(struct hsp_ex_epoch *e)
     }
 }
 
-/* Trims as soon as the device is idle. Unpinning takes long, so the reaper does it, and the end of
- * @e does not wait for it. */
+/* Trims the device as soon as it is idle. The reaper does that, because unpinning takes long: if @e
+ * ends meanwhile, this function returns at once. */
 static void trim_soon(struct hsp_ex_epoch *e)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
@@ -143,8 +144,8 @@ static void trim_soon(struct hsp_ex_epoch *e)
     }
 }
 
-/* Pins segment @k in pieces, until @e is cancelled: tens of GiB take seconds. A segment of an
- * earlier epoch is still pinned. */
+/* Pins segment @k in pieces, and stops if @e is cancelled, because tens of GiB take seconds. The
+ * pieces that an earlier epoch has pinned are still pinned. */
 static enum hsp_status pin(struct hsp_ex_epoch *e, int k, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
@@ -161,8 +162,8 @@ static enum hsp_status pin(struct hsp_ex_epoch *e, int k, struct hsp_err *err)
     return st;
 }
 
-/* Pins both segments, which are mapped for writing, as pinning requires. Without pinning the epoch
- * goes on with slower copies. */
+/* Pins both segments, which are mapped for writing, as pinning requires. If pinning fails, the
+ * epoch goes on with slower copies. */
 static void pin_segments(struct hsp_ex_epoch *e)
 {
     for (int k = 0; e->env->backend->pin != NULL && k < 2; k++) {
@@ -181,7 +182,7 @@ void hsp_epoch_device_clear(struct hsp_ex_epoch *e)
     if (atomic_load(&e->env->on_device) == 0) {
         trim_soon(e);
     }
-    hsp_reaper_keep(e->env->device_reaper, false); /* the rest is freed when an epoch ends */
+    hsp_reaper_keep(e->env->device_reaper, false); /* other memory is freed when an epoch ends */
     e->dev.late = hsp_pool_has_out(e->env);
 }
 
@@ -196,7 +197,7 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, st
     if (st == HSP_OK && atomic_load(&e->env->on_device) == 0) {
         st = take_state(e, err);
         st = st == HSP_OK ? try_rest(e, err) : st;
-        hsp_epoch_device_trim(e->env); /* next transports take memory themselves */
+        hsp_epoch_device_trim(e->env); /* transports of the next epoch need memory, too */
     }
     return st;
 }
@@ -211,7 +212,7 @@ void hsp_epoch_device_pin(struct hsp_ex_epoch *e)
     }
 }
 
-/* Waits for all work of the queue so far, and keeps its ticket. */
+/* Waits for all work of HSP_DEVQ_STATE so far, and stores the ticket of this work. */
 static enum hsp_status finish_queue(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
@@ -228,12 +229,12 @@ static enum hsp_status finish_queue(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* The state begins as zeros, since the gaps between rows are copied with the rows. Memory of a CPU
- * is zero already, and its pages are found when the state is loaded: most of them beside the first
- * step. */
+/* The state is filled with zeros, because the gaps between rows are copied together with the rows.
+ * On a CPU the memory is zero already, and the kernel assigns its pages when the state is loaded,
+ * most of them beside the first step. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
-    if (!e->dev.counted) { /* the epoch before has left, and this epoch has no work on the device */
+    if (!e->dev.counted) { /* the last epoch has left, and this one has no work there yet */
         trim_soon(e);
     }
     if (!has_state(e)) {
@@ -261,8 +262,9 @@ static struct hsp_written newest_of(struct hsp_ex_epoch *e)
     return w;
 }
 
-/* Copies between the state and the area of segment @s. Each piece of the segment's file is pinned
- * on its own, so no copy crosses a piece. */
+/* Copies bytes @from to @end between the state on the device and the area of segment @s. Each piece
+ * of the segment's file is pinned by a call of its own, so no copy crosses the border of a
+ * piece. */
 static enum hsp_status copy(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
                             bool to_device, int64_t from, int64_t end, struct hsp_err *err)
 {
@@ -344,7 +346,7 @@ const struct hsp_state_segment *hsp_epoch_device_loaded(struct hsp_ex_epoch *e, 
         if (sealed[k] <= version && hsp_segment_version(s) == sealed[k]) {
             return s;
         }
-    } /* there were only no-op steps */
+    } /* the epoch has made only no-op steps */
     return NULL;
 }
 

@@ -1,13 +1,14 @@
-/* Gathering goes through the gather table, which names each element of each parameter once. The
- * owner of an element sends it to the writer, in slabs, so that neither side needs room for more
- * than one slab.
+/* hsp_epoch_gather goes through the gather table of PREPARE, whose rows are boxes that together
+ * have each element of each parameter once. The owner of a row sends its data to the writer in
+ * slabs, so that neither rank needs memory for more than one slab.
  *
- * The final model is the only result of the training, so a disk that does not take the model ends
- * nothing: rank 0 reports the reason, and tries again with pauses (disk_retry.h) until the model is
- * written or the epoch ends. Rank 0 reserves room for the whole model before it sends GATHER to the
- * others; if the writing fails all the same, rank 0 sends GATHER again. All ranks stay until
- * WRITTEN, and a loss is handled as in training. If rank 0 waits and is armed, it sends LEAVE: the
- * next epoch writes, on a device with another disk. */
+ * The final model is the only result of the training, so an error of a disk does not end the epoch:
+ * rank 0 reports the reason, and tries again with pauses (disk_retry.h) until the model is written
+ * or the epoch ends. Rank 0 reserves room for the complete model before it sends GATHER to the
+ * other ranks; if the writing fails all the same, rank 0 sends GATHER again for the next try. All
+ * ranks stay until rank 0 sends WRITTEN, and a lost peer is handled as in training. If rank 0 is
+ * armed for a next epoch while it waits, it sends LEAVE: the next epoch writes the model, on a
+ * device with another disk. */
 #include "worker/executor/epoch_export.h"
 
 #include <errno.h>
@@ -33,10 +34,10 @@
 #include "worker/state/region.h"
 #include "worker/state/safetensors_write.h"
 
-#define CHANNEL_OUTPUT 0x7ffffff2u /* a word of rank 0 to each rank */
+#define CHANNEL_OUTPUT 0x7ffffff2u /* an order of rank 0 to each rank */
 #define MODEL          HSP_FINAL_MODEL
 #define METRICS        "metrics.jsonl"
-#define ARMED_MS       1000 /* longest turn of a wait that other events end */
+#define ARMED_MS       1000 /* longest time between two checks of a wait */
 enum word { WRITTEN, GATHER, LEAVE };
 
 size_t hsp_epoch_box_bytes(const struct hsp_ex_epoch *e, const struct hsp_box *b)
@@ -99,7 +100,7 @@ static enum hsp_status take_slab(const struct hsp_ex_epoch *e, const struct hsp_
     return st;
 }
 
-/* Sends one slab from its owner's home through @buf to the sink. */
+/* Brings one slab from its owner's home to the sink at the writer; @buf has room for it. */
 static enum hsp_status gather_slab(struct hsp_ex_epoch *e, const struct hsp_gather *g,
                                    uint32_t index, uint8_t k, const struct hsp_box *slab, void *buf,
                                    struct hsp_err *err)
@@ -152,11 +153,12 @@ enum hsp_status hsp_epoch_gather(struct hsp_ex_epoch *e, const struct hsp_gather
 struct model_file {
     const struct hsp_ex_epoch *e;
     struct hsp_st_writer *w;
-    enum hsp_status status; /* status of the disk; slabs are taken in any case */
+    enum hsp_status status; /* status of the disk; after an error slabs are still received */
     struct hsp_err *why;
 };
 
-/* Writes a slab into a whole tensor of the file, run by run. */
+/* Writes a slab to its places in the file, which has complete tensors: one write for each
+ * contiguous run of bytes. */
 static enum hsp_status model_sink(void *ctx, uint32_t row, uint8_t kind, const struct hsp_box *slab,
                                   const void *data, struct hsp_err *err)
 {
@@ -201,7 +203,7 @@ static enum hsp_status open_model(struct hsp_ex_epoch *e, const struct hsp_folde
     return st;
 }
 
-/* Closes the model under its final name, or deletes it. */
+/* Closes the file of the model and gives it its final name, or deletes it if @st is an error. */
 static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st,
                                    const struct hsp_folder *in, struct hsp_err *err)
 {
@@ -213,13 +215,14 @@ static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st,
     if (st == HSP_OK) {
         st = hsp_folder_rename(in, MODEL ".tmp", MODEL, err);
     }
-    if (st != HSP_OK) { /* the file takes room from the next try; an earlier error is reported */
+    if (st != HSP_OK) { /* the file would take room of the next try; @st is reported */
         (void)unlinkat(in->fd, MODEL ".tmp", 0);
     }
     return st;
 }
 
-/* Joins notes of an earlier end of the job: notes of its first steps may be in that file alone. */
+/* Joins the notes of the file metrics.jsonl that an earlier end of the job has written: the notes
+ * of the first steps may be only in that file. */
 static void join_earlier(const struct hsp_ex_epoch *e, const struct hsp_folder *in,
                          struct hsp_buf *metrics, struct hsp_notes_faults *faults)
 {
@@ -250,7 +253,7 @@ static enum hsp_status write_texts(struct hsp_ex_epoch *e, const struct hsp_fold
     return hsp_folder_write(in, METRICS, metrics->data, metrics->len, err);
 }
 
-/* Work of the disk thread. */
+/* The data of the disk thread that opens the folder. */
 struct final_place {
     char dir[PATH_MAX], aside[HSP_CKPT_NAME];
     struct hsp_ckpt_info us;
@@ -272,8 +275,9 @@ static void drop_final(void *ctx)
     free(f);
 }
 
-/* Opens JOB/final in checkpoint.path; a link is followed at neither. HSP_ETIMEDOUT: there is no
- * answer. Later writes in the folder are waited for without a bound. */
+/* Opens the folder JOB/final in checkpoint.path; neither JOB nor final may be a symbolic link.
+ * Returns HSP_ETIMEDOUT if the path does not answer. The later writes to the folder have no time
+ * limit. */
 static enum hsp_status open_final(struct hsp_ex_epoch *e, struct hsp_folder *ret,
                                   struct hsp_err *err)
 {
@@ -311,8 +315,8 @@ static enum hsp_status open_final(struct hsp_ex_epoch *e, struct hsp_folder *ret
 
 /* ---- until it is written ---- */
 
-/* Waits @ms, or until this device is armed. *ret_epoch: the epoch for which it is armed, else 0.
- * HSP_ECANCELED: the epoch has ended. */
+/* Waits @ms, or until this device is armed. *ret_epoch: the epoch for which the device is armed,
+ * else 0. Returns HSP_ECANCELED if the epoch has ended. */
 static enum hsp_status rest(struct hsp_ex_epoch *e, uint32_t ms, uint64_t *ret_epoch,
                             struct hsp_err *err)
 {
@@ -329,14 +333,14 @@ static enum hsp_status rest(struct hsp_ex_epoch *e, uint32_t ms, uint64_t *ret_e
     return ended ? hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended") : HSP_OK;
 }
 
-/* At rank 0: reports that try number @tries to write the outputs failed, unless the epoch has
- * ended, and waits as rest() does. The reason goes out after each try, for a later hspmdd has not
- * received the earlier reports. */
+/* Called at rank 0 after try number @tries to write the outputs has failed: reports the reason, and
+ * waits as rest() does. Returns HSP_ECANCELED if the epoch has ended. The reason is reported after
+ * each try, because hspmdd may have been restarted and not know the earlier reports. */
 static enum hsp_status await_disk(struct hsp_ex_epoch *e, uint32_t tries, struct hsp_err *why,
                                   uint64_t *ret_epoch, struct hsp_err *err)
 {
     struct hsp_err unsent = {0};
-    if (hsp_epoch_is_over(e)) { /* the end may have cut off the write: no fault of the disk */
+    if (hsp_epoch_is_over(e)) { /* the end may have cut off the write; then no disk has failed */
         return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended");
     }
     (void)hsp_err_wrap(why, "%s", e->pkg.peers[0].name);
@@ -363,8 +367,8 @@ static enum hsp_status say(struct hsp_ex_epoch *e, enum word word, struct hsp_er
     return st;
 }
 
-/* Gathers the model after a comparison of the weights with their seal: only the model remains of
- * the training. */
+/* Compares this rank's weights with their seal, then gathers the model. The comparison is made
+ * because after the job only the model remains. */
 static enum hsp_status gather_model(struct hsp_ex_epoch *e, struct model_file *f,
                                     struct hsp_err *err)
 {
@@ -381,7 +385,7 @@ static enum hsp_status gather_model(struct hsp_ex_epoch *e, struct model_file *f
     return st == HSP_OK ? hsp_epoch_gather(e, &g, err) : st;
 }
 
-/* Waits until this rank is armed, soon after rank 0. */
+/* Waits until this rank is armed, which happens soon after rank 0 is armed. */
 static enum hsp_status await_armed(struct hsp_ex_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -391,7 +395,8 @@ static enum hsp_status await_armed(struct hsp_ex_epoch *e, uint64_t *ret_epoch, 
     return st;
 }
 
-/* At every rank but 0: sends its part at each request. *ret_epoch as hsp_epoch_write_final. */
+/* Called at every rank except 0: sends the part of this rank at each GATHER. *ret_epoch as in
+ * hsp_epoch_write_final. */
 static enum hsp_status serve_model(struct hsp_ex_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
@@ -406,8 +411,8 @@ static enum hsp_status serve_model(struct hsp_ex_epoch *e, uint64_t *ret_epoch, 
     return st == HSP_OK && word == LEAVE ? await_armed(e, ret_epoch, err) : st;
 }
 
-/* Tries once to write the model. *ret_disk, @why: the result of the disk. The status returned is
- * that of the other ranks. */
+/* Tries once to write the model. *ret_disk, @why: the result of the disk. Returns errors of the
+ * links to the other ranks. */
 static enum hsp_status try_model(struct hsp_ex_epoch *e, const struct hsp_folder *in,
                                  enum hsp_status *ret_disk, struct hsp_err *why,
                                  struct hsp_err *err)
@@ -425,7 +430,7 @@ static enum hsp_status try_model(struct hsp_ex_epoch *e, const struct hsp_folder
     return st;
 }
 
-/* At rank 0: writes the model, then the texts beside the model. */
+/* Called at rank 0: writes the model, then the metrics and other texts into the same folder. */
 static enum hsp_status write_outputs(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
                                      struct hsp_notes_faults *faults, uint64_t *ret_epoch,
                                      struct hsp_err *err)

@@ -16,7 +16,8 @@ static bool by_loss(struct hsp_ex_epoch *e, enum hsp_status st)
     return well && (st == HSP_EPEER || st == HSP_ECANCELED) && !hsp_epoch_is_stopped(e);
 }
 
-/* Takes the right to seal. Returns false if there is no version to seal, or sealing is not safe. */
+/* Sets `sealing`, so that no other thread seals. Returns false if there is no version to seal, or
+ * sealing is not safe. */
 static bool begin(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);

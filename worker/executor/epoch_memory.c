@@ -8,15 +8,15 @@
 #include "worker/executor/epoch_segments.h"
 #include "worker/executor/folder_fault.h"
 
-/* Returns the bytes of the open segments of one owner, both slots. */
+/* Returns the bytes of those of the two segments of one owner that are open. */
 static uint64_t open_bytes(struct hsp_state_segment *const seg[2])
 {
     return (seg[0] != NULL ? (uint64_t)hsp_segment_area_bytes(seg[0]) : 0) +
            (seg[1] != NULL ? (uint64_t)hsp_segment_area_bytes(seg[1]) : 0);
 }
 
-/* Returns the memory of the epoch. Segments are in host memory, and count where the device is a
- * CPU. */
+/* Returns the number of bytes that the epoch needs. Segments are in host memory, so their bytes
+ * count only if the device is a CPU. */
 static uint64_t memory_needed(const struct hsp_ex_epoch *e)
 {
     uint64_t state = (uint64_t)e->prog.bind.state_bytes;
@@ -32,15 +32,15 @@ static uint64_t memory_needed(const struct hsp_ex_epoch *e)
     return n;
 }
 
-/* Returns the lack of memory if the folder has no room for the segments. The folder may have state
- * of an earlier layout of the job until this epoch has begun; then other nodes are to take this
- * state. */
+/* Returns the number of bytes by which the device must reduce its offer if the folder has no room
+ * for the segments (hsp_folder_lack). Until this epoch has begun, the folder may also have the
+ * state of an earlier layout of the job; then the next plan is to put this state on other nodes. */
 static uint64_t folder_lacks(const struct hsp_ex_epoch *e)
 {
     uint64_t offered = e->env->mem_bytes, room = open_bytes(e->seg);
     uint64_t state = 2 * (uint64_t)e->prog.bind.state_bytes;
     struct statvfs fs;
-    if (!e->member) { /* a replica holder: a smaller plan does not reduce its copies */
+    if (!e->member) { /* a replica holder: a smaller plan would not make its copies smaller */
         return 0;
     }
     if (statvfs(e->env->state_dir, &fs) == 0) {
@@ -70,7 +70,7 @@ enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind
     }
     uint64_t need = e->mem_bytes = memory_needed(e);
     *ret_fact = HSP_FACT_OUT_OF_MEMORY;
-    if (e->member && need > e->env->mem_bytes) { /* holders take room in the folder only */
+    if (e->member && need > e->env->mem_bytes) { /* replica holders need room only in the folder */
         *ret_amount = need - e->env->mem_bytes;
         return hsp_err_set(err, HSP_ENOMEM, 0,
                            "needs %" PRIu64 " bytes, the device offers %" PRIu64, need,
@@ -78,7 +78,7 @@ enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind
     }
     bool of_host;
     st = hsp_epoch_device_take(e, &of_host, err);
-    if (st != HSP_OK && (st != HSP_ENOMEM || of_host)) { /* no plan takes less host memory */
+    if (st != HSP_OK && (st != HSP_ENOMEM || of_host)) { /* no other plan needs less host memory */
         *ret_fact = HSP_FACT_OTHER;
     }
     return st;

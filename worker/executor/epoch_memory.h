@@ -13,10 +13,10 @@
 /* Opens the segments of @e, then takes device memory for its programs, unless the device is a CPU.
  * Fills e->mem_bytes.
  *
- * After a failure *ret_fact is the fact for the planner. For HSP_FACT_OUT_OF_MEMORY *ret_amount is
- * the number of bytes by which the device has less than it offers; for HSP_FACT_STATE_SHAPE msg.h
- * says its meaning. A full folder is HSP_FACT_STATE_FOLDER. Segments that were opened stay with
- * @e. */
+ * After a failure *ret_fact says the kind of failure to the planner. With HSP_FACT_OUT_OF_MEMORY
+ * *ret_amount is the number of bytes by which the device has less than it offers; msg.h says the
+ * meaning of *ret_amount with HSP_FACT_STATE_SHAPE. If the state folder is full, *ret_fact is
+ * HSP_FACT_STATE_FOLDER. Segments that were opened before the failure belong to @e. */
 enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind *ret_fact,
                                       uint64_t *ret_amount, struct hsp_err *err);
 

@@ -49,7 +49,7 @@ void hsp_direct_silence(struct hsp_nccl *n, uint32_t dead_ms)
 
 /* ---- epochs ---- */
 
-/* Writes the networks of @n that are in @mask as a text. */
+/* Writes those networks of @n whose bits are set in @mask as a text. */
 static void text_of(const struct hsp_ipnets *n, uint8_t mask, char ret[HSP_IPNETS_TEXT])
 {
     struct hsp_ipnets some = {0};
@@ -129,7 +129,7 @@ static enum hsp_status prepare(struct hsp_ex_epoch *e, struct hsp_nccl *n, struc
     return st;
 }
 
-/* Counts a failure of NCCL while all peers are connected. */
+/* Counts a failure to make communicators although all peers are connected. */
 static void note_failure(struct hsp_ex_epoch *e, const struct hsp_err *why)
 {
     unsigned times = atomic_fetch_add(&e->env->nccl_failed, 1) + 1;
@@ -138,8 +138,8 @@ static void note_failure(struct hsp_ex_epoch *e, const struct hsp_err *why)
             times >= MAX_FAILURES ? "; from now on messages between GPUs use the mesh" : "");
 }
 
-/* Returns true if NCCL was given up for a lost peer that is to be reported; @why is then the reason
- * of the loss. A cancelled epoch reports nothing. */
+/* Returns true if hsp_nccl_prepare was stopped because a peer was lost, and the loss is to be
+ * reported; @why is then the reason of the loss. A cancelled epoch reports nothing. */
 static bool for_a_loss(struct hsp_ex_epoch *e, enum hsp_status st, struct hsp_err *why)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -160,7 +160,7 @@ enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err 
     hsp_nccllog_tell(e->env->nccl_log, e->env->log);
     if (st != HSP_OK) {
         bool over = hsp_epoch_is_over(e) || st == HSP_ECANCELED;
-        mesh->ops->abort(mesh); /* the others wait in vain */
+        mesh->ops->abort(mesh); /* the other members wait for this one */
         if (n != NULL && !over) {
             note_failure(e, &why);
         }

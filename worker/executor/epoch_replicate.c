@@ -1,9 +1,9 @@
 /* A replica holder computes nothing, so its run thread does the work of a replication thread.
  *
- * Every rank works in one order: first the checkpoint of version t, whose vote has passed, then the
- * copies of version t + 1, which is sealed after that vote. So all ranks use the state mesh in the
- * same order. A vote waits for the copies of its version, so a checkpoint is read before its
- * segment is written again.
+ * Every rank works in the same order: first the checkpoint of version t, whose vote has passed,
+ * then the copies of version t + 1, which is sealed after that vote. So all ranks use the state
+ * mesh in the same order. A vote waits for the copies of its version, and these wait for the
+ * checkpoint. So the segment of a checkpoint is not overwritten before the checkpoint is read.
  */
 #include "worker/executor/epoch_replicate.h"
 
@@ -29,15 +29,16 @@ static void note_work(struct hsp_ex_epoch *e, enum hsp_replication_work w)
     e->at.work_ns = hsp_clock_ns();
 }
 
-/* Returns true if the newest due version is written and not sealed. The lock is held. */
+/* Returns true if the newest due version is written and not sealed. The caller has locked the
+ * epoch. */
 static bool to_seal(const struct hsp_ex_epoch *e)
 {
     return e->due.newest > e->sealed && e->written == e->due.newest;
 }
 
-/* Returns true if rank 0 has many steps that replica holders have not been told, or the first ones.
- * By the first steps a holder learns that this epoch has voted, and closes the epoch before. The
- * lock is held. */
+/* Returns true if rank 0 has to send steps to its replica holders: many steps are not sent yet, or
+ * the first steps of the epoch. From the first steps a holder learns that this epoch has voted, and
+ * then closes the previous epoch. The caller has locked the epoch. */
 static bool tells(const struct hsp_ex_epoch *e)
 {
     uint32_t n = (uint32_t)e->said.n_untold;
@@ -97,17 +98,18 @@ enum hsp_status hsp_epoch_check_update(struct hsp_ex_epoch *e, uint64_t version,
     if (row == UINT32_MAX) {
         return HSP_OK;
     }
-    /* All replicas of the next version are made of the same gradients. */
+    /* No replica of the next version is right for certain: all were made with the same gradients,
+     * which may come from the damaged state. */
     hsp_epoch_tell_given_up(e, version + 1, "made of state that was damaged");
     struct hsp_state_segment *s = hsp_epoch_home(e, version);
     const bool sealed = hsp_segment_version(s) == version;
     (void)pthread_mutex_lock(&e->lock);
-    const bool saved = e->saved == version; /* the replication thread may be sealing it */
+    const bool saved = e->saved == version; /* the replication thread may be sealing @version */
     (void)pthread_mutex_unlock(&e->lock);
     bool fits = sealed ? hsp_segment_row_fits(s, row) : saved;
     enum hsp_status st = sealed ? hsp_epoch_disown_read(e, s, row, err)
                                 : hsp_epoch_disown_unsealed(e, s, row, version, true, err);
-    if (fits && hsp_epoch_device_unlike(e, version) != UINT32_MAX) { /* as are its copies */
+    if (fits && hsp_epoch_device_unlike(e, version) != UINT32_MAX) { /* its copies, too */
         hsp_epoch_tell_given_up(e, version, "sealed when it was damaged");
         if (sealed) {
             hsp_segment_unseal(s);
@@ -116,8 +118,9 @@ enum hsp_status hsp_epoch_check_update(struct hsp_ex_epoch *e, uint64_t version,
     return st;
 }
 
-/* Checks the newest sealed @version before @next, which was made of it, is sealed. If @version is
- * no longer sealed, it was found damaged meanwhile, for example by a checkpoint. */
+/* Called before @next is sealed: checks @version, the newest sealed version, and then version @next
+ * - 1, from which the update computed @next. If @version is no longer sealed, damage of @version
+ * was found meanwhile, for example by a checkpoint. */
 static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, uint64_t next,
                                   struct hsp_err *err)
 {
@@ -127,13 +130,15 @@ static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, uint
     return hsp_epoch_check_update(e, next - 1, err);
 }
 
-/* Keeps the hashes of the newest version as it was written, for its seal, since the engine
- * overwrites its own soon. *ret NULL: there are none, and the segment is compared by sums.
- * HSP_EDIGEST: the segment differs.
+/* Copies the hashes that the device made of @version when it was written, to compare them with the
+ * seal: the engine overwrites its hashes soon. *ret: the hashes; NULL: none were made, and the
+ * segment was compared with the sums of the update instead. Returns HSP_EDIGEST if the segment
+ * differs from these sums.
  *
- * A no-op step writes nothing, and its hashes are of a version that was in memory for a step. So
- * the segment of such a version is compared by sums, too; if no update came before, with the seal
- * of the version with which the epoch began. */
+ * After a no-op step, which writes nothing, the hashes are made of a version that was in memory for
+ * a whole step. So its segment is also compared with the sums of the last update. If this epoch has
+ * made no update yet, the hashes are taken from the seal of the version with which the epoch
+ * began. */
 static enum hsp_status keep_hashes(struct hsp_ex_epoch *e, uint64_t version, const uint64_t **ret,
                                    struct hsp_err *err)
 {
@@ -154,7 +159,8 @@ static enum hsp_status keep_hashes(struct hsp_ex_epoch *e, uint64_t version, con
                : hsp_epoch_disown_unsealed(e, hsp_epoch_home(e, version), row, version, false, err);
 }
 
-/* Notes that @version was copied from the device: the next update may write over it. */
+/* Stores that @version is copied from the device to its segment, and wakes await_version: the next
+ * update may overwrite @version on the device. */
 static void note_saved(struct hsp_ex_epoch *e, uint64_t version)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -274,7 +280,8 @@ static enum hsp_status checkpoint(struct hsp_ex_epoch *e, uint64_t version, stru
         return st;
     }
     if (disk == HSP_ECANCELED || (disk == HSP_ETIMEDOUT && hsp_epoch_is_over(e))) {
-        /* the end of the epoch cut the writing off, here or at a writer: no fault of a disk */
+        /* the end of the epoch has cut the writing off, on this rank or on a writer: no disk has
+         * failed */
         return HSP_OK;
     }
     hsp_disk_explain(disk == HSP_OK ? NULL : &why);
@@ -292,11 +299,12 @@ static enum hsp_status checkpoint(struct hsp_ex_epoch *e, uint64_t version, stru
     if (e->p->rank == 0 && hsp_chan_send(e->env->chan, &m, &lost) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report a checkpoint: %s", lost.msg);
     }
-    return HSP_OK; /* a full disk stops no training, and is reported */
+    return HSP_OK; /* a full disk is reported, and the training goes on */
 }
 
-/* Fetches the rest of the state at the start, while the run thread is at the first forward. No
- * update comes before the first vote, and that vote waits for the copies of this version. */
+/* Fetches the rest of the state at the start, while the run thread computes the first forward pass.
+ * The first update, which needs this state, comes after the first vote, and that vote waits for the
+ * copies of this version. */
 static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
@@ -311,14 +319,15 @@ static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hs
     return st;
 }
 
-/* Notes the error of this thread. The cause of a failed transfer is reported before the peers see
- * the end of the transfer, unless the run thread has ended the transfer. */
+/* Stores the error of the replication thread in e->uncopied. The cause of a failed transfer is
+ * reported to hspmdd here, before the peers see that the transfer has ended, unless the run thread
+ * has ended the transfer. */
 static void note_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
     bool planned = e->cancelled || e->phase == HSP_EPOCH_LEFT;
     bool tell = e->fetch != NULL && e->phase != HSP_EPOCH_FAILED;
-    if (st != HSP_EPEER) { /* the mesh names the peer */
+    if (st != HSP_EPEER) { /* the mesh stores the lost peer itself */
         e->uncopied = *err;
         e->uncopied.code = st;
     }
@@ -389,7 +398,7 @@ enum hsp_status hsp_epoch_keep(struct hsp_ex_epoch *e, uint64_t version, struct 
         st = hsp_epoch_next_copy(e, &t, err);
         st = st == HSP_OK ? hsp_epoch_copy_version(e, t, err) : st;
         (void)pthread_mutex_lock(&e->lock);
-        e->stable = st == HSP_OK ? e->sealed : e->stable; /* stable, since @t is due */
+        e->stable = st == HSP_OK ? e->sealed : e->stable; /* a later version is due */
         e->sealed = st == HSP_OK ? t : e->sealed;
         e->voted = e->voted || (st == HSP_OK && t > version); /* vote t - 1 precedes copies of t */
         stop = e->cancelled || e->phase == HSP_EPOCH_LEFT;

@@ -9,14 +9,14 @@
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/step_log.h"
 
-/* Returns the heir of rank 0: the first rank, else replica holder, that shares no node with rank 0.
- * The heir knows the newest steps, too. Returns 0 if there is no heir. */
+/* Returns the heir of rank 0, which also knows the newest steps: the first rank, else the first
+ * replica holder, that is on another node than rank 0. Returns 0 if there is no heir. */
 static uint32_t heir_of(const struct hsp_ex_epoch *e)
 {
     return hsp_package_writer(e->pkg.peers, e->p->n_ranks + e->p->n_keepers);
 }
 
-/* Sends STEP. @stable: the newest version known to be stable. */
+/* Sends STEP for step @s of epoch @epoch. @stable: the newest version known to be stable. */
 static void report(const struct hsp_ex_epoch *e, uint64_t epoch, const struct hsp_said_step *s,
                    uint64_t stable, double *compute, uint32_t n)
 {
@@ -41,7 +41,8 @@ static void report(const struct hsp_ex_epoch *e, uint64_t epoch, const struct hs
     }
 }
 
-/* Keeps step @s for replica holders. A step without room is not sent; the ranks have noted it. */
+/* Keeps step @s for later reports, and at rank 0 for its replica holders. If there is no room, the
+ * step is not sent to the holders; the ranks have noted it. */
 static void keep(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
 {
     bool tells = e->p->rank == 0 && e->p->n_keepers > 0 && !e->due.all;
@@ -80,7 +81,7 @@ void hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
     for (uint32_t i = 0; compute != NULL && i < n; i++) {
         compute[i] = all[i].compute_s;
     }
-    report(e, e->number, &s, stable, compute, n); /* without memory the times are left out */
+    report(e, e->number, &s, stable, compute, n); /* the times are left out if memory is lacking */
     free(compute);
 }
 
@@ -104,13 +105,14 @@ void hsp_epoch_say_noted(const struct hsp_ex_epoch *e, uint64_t epoch,
     report(e, epoch, s, s->step, NULL, 0);
 }
 
-/* Notes a step of rank 0 at a replica holder, which may be the only survivor of this epoch. */
+/* Called at a replica holder: notes step @s that rank 0 has sent. The holder may be the only
+ * survivor of this epoch. */
 static void note(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
 {
     struct hsp_err err = {0};
     (void)pthread_mutex_lock(&e->lock);
     bool known = e->said.n > 0 && e->said.step[(e->said.n - 1) % HSP_EPOCH_SAID].step == s->step;
-    e->voted = true; /* since rank 0 knows of the step */
+    e->voted = true; /* rank 0 sends only steps whose vote has passed */
     (void)pthread_mutex_unlock(&e->lock);
     if (known) {
         return;
@@ -124,9 +126,10 @@ static void note(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
     e->unnoted = failed;
 }
 
-/* Returns true if rank 0 sends steps to @peer. Rank 0 sends each step to all replica holders, for
- * any of them may be the last that knows the step; ranks know the step by the vote. If a peer runs
- * an older program, rank 0 sends steps only to its heir, if the heir is a replica holder. */
+/* Returns true if rank 0 sends steps to @peer. Ranks know each step by its vote. Rank 0 sends each
+ * step to all replica holders, because each holder may be the last device that knows the step. If a
+ * peer runs an older program (share_notes is false), rank 0 sends steps only to its heir, and only
+ * if the heir is a replica holder. */
 static bool is_told(const struct hsp_ex_epoch *e, uint32_t peer)
 {
     return peer >= e->p->n_ranks && (e->p->share_notes || peer == heir_of(e));
@@ -160,7 +163,7 @@ enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, s
 
 /* The head of a message of steps to replica holders. */
 struct steps_head {
-    uint64_t version; /* next version to take; HSP_NO_VERSION: more steps come first */
+    uint64_t version; /* the version whose copies follow; HSP_NO_VERSION: no copies follow */
     uint64_t n;
 };
 
@@ -260,7 +263,7 @@ void hsp_epoch_tell_started(struct hsp_ex_epoch *e, uint64_t version)
                                       .seal_ms = e->fetched.seal_ms,
                                       .transfer_bytes = e->fetched.bytes,
                                       .passed_on_bytes = e->fetched.passed_on}};
-    (void)pthread_mutex_lock(&e->lock); /* before the message, for a source may leave then */
+    (void)pthread_mutex_lock(&e->lock); /* set before the message, after which a source may leave */
     e->moved = true;
     (void)pthread_mutex_unlock(&e->lock);
     hsp_epoch_send_msg(e, &m);
@@ -271,12 +274,12 @@ void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const str
 {
     const struct hsp_mesh_loss nobody = {.rank = HSP_MSG_RANKS, .by = e->p->rank};
     struct hsp_mesh_loss loss = nobody;
-    if (st == HSP_EPEER || st == HSP_ECANCELED) { /* else the error has its own cause */
+    if (st == HSP_EPEER || st == HSP_ECANCELED) { /* else no lost peer is the cause */
         (void)hsp_epoch_loss(e, &loss);
     }
     (void)pthread_mutex_lock(&e->lock);
     bool tell = !e->cancelled && !e->told;
-    bool lost_one = e->lost && st != HSP_ENOENT; /* missing state is not the fault of a peer */
+    bool lost_one = e->lost && st != HSP_ENOENT; /* a peer is not the cause of missing state */
     e->told = true;
     loss = lost_one ? e->loss : nobody;
     (void)pthread_mutex_unlock(&e->lock);

@@ -1,12 +1,14 @@
-/* In a round all members send their offers and choose one offer (ckpt_choice.h); the member of that
- * offer is the server. A member with the same checkpoint reads its own files; the others request
- * parts from the server. A member that finds damage says so in its next offer. So each further
- * round has one good offer less, and the rounds come to an end. Rank 0 receives the results and
- * decides whether a further round follows.
+/* A restore goes in rounds. In each round all members send their offers and choose one offer
+ * (ckpt_choice.h); the member of that offer is the server. A member that has the same checkpoint
+ * reads its own files; the other members request their parts from the server. A member that finds
+ * damage in its files says so in its next offer. So each round that is not the last has at least
+ * one usable offer less than the round before, and the rounds come to an end. Rank 0 receives the
+ * results of each round and decides whether another round follows.
  *
- * Parts are compared when they are read (worker/state/ckpt_read.h), and answers when they arrive.
- * At the end the sum over the parts of all owners is compared with the content of the checkpoint.
- * The comparison finds a file with right sums whose state differs from its manifest. */
+ * Parts are compared with the hashes of their file when they are read (worker/state/ckpt_read.h),
+ * and answers with the hash in the answer when they arrive. At the end the sum of the hashes of all
+ * parts is compared with the content hash of the checkpoint. This comparison finds a file whose own
+ * hashes are right but whose state differs from the manifest. */
 #include "worker/executor/epoch_restore.h"
 
 #include <inttypes.h>
@@ -26,7 +28,7 @@
 #include "worker/state/region.h"
 
 enum channel {
-    CHANNEL_HAVE = HSP_CHANNEL_GATHER + 8, /* epoch_checkpoint.c has the ones before */
+    CHANNEL_HAVE = HSP_CHANNEL_GATHER + 8, /* epoch_checkpoint.c uses smaller numbers */
     CHANNEL_ASK,
     CHANNEL_ANSWER,
     CHANNEL_FARED
@@ -40,7 +42,7 @@ struct restore {
     struct hsp_ckpt_offer *offers; /* [n_ranks] */
     uint32_t server;               /* server of this round */
     uint64_t *hash;                /* [rows of the home] hashes of the contents */
-    bool verified;                 /* a round has had the wrong sum */
+    bool verified;                 /* a round has ended with WRONG_SUM */
 };
 
 static struct hsp_ckpt_offer *mine(const struct restore *r)
@@ -55,7 +57,8 @@ static struct hsp_comm *comm_of(const struct restore *r)
 
 /* ---- the checkpoint of this rank ---- */
 
-/* Finds the state of a parameter with this job's shape. Returns NULL if there is none. */
+/* Finds kind @kind of parameter @param in @c, with the shape and type of this job. Returns NULL if
+ * there is none. */
 static const struct hsp_ckpt_tensor *find_part(const struct hsp_ex_epoch *e,
                                                const struct hsp_ckpt *c, uint32_t param,
                                                uint8_t kind)
@@ -79,7 +82,8 @@ static enum hsp_status read_part(const struct restore *r, uint32_t param, uint8_
     return hsp_ckpt_read(r->c, t, box, box, dst, err);
 }
 
-/* Checks the model. HSP_ESTATE: a parameter is missing, or has another shape, type or optimizer. */
+/* Checks that @c has the model of this job. Returns HSP_ESTATE if a parameter is missing, or has
+ * another shape, type or optimizer. */
 static enum hsp_status check_model(const struct hsp_ex_epoch *e, const struct hsp_ckpt *c,
                                    struct hsp_err *err)
 {
@@ -96,8 +100,8 @@ static enum hsp_status check_model(const struct hsp_ex_epoch *e, const struct hs
     return HSP_OK;
 }
 
-/* Opens the checkpoint of this rank if model and place in the data are those of the job. Fills the
- * offer, also for a checkpoint that does not fit. */
+/* Opens the checkpoint of this rank, if its model and its place in the data are those of the job.
+ * Fills the offer, also if the checkpoint does not fit. */
 static enum hsp_status open_mine(struct restore *r, struct hsp_err *err)
 {
     char dir[PATH_MAX];
@@ -121,13 +125,13 @@ static enum hsp_status open_mine(struct restore *r, struct hsp_err *err)
     }
     if (st != HSP_OK) {
         (void)hsp_ckpt_close(c);
-        return st == HSP_EVERSION ? HSP_ESTATE : st; /* no restart helps */
+        return st == HSP_EVERSION ? HSP_ESTATE : st; /* no restart changes that */
     }
     r->c = c;
     return HSP_OK;
 }
 
-/* Gives up the checkpoint of this rank, as its next offer says. */
+/* Closes the checkpoint of this rank as unusable. The next offer gives the reason @why. */
 static void give_up_mine(struct restore *r, enum hsp_status st, const struct hsp_err *why)
 {
     r->c = hsp_ckpt_close(r->c);
@@ -137,19 +141,19 @@ static void give_up_mine(struct restore *r, enum hsp_status st, const struct hsp
 
 /* ---- questions and answers ---- */
 
-/* The request of a part, as it travels. */
+/* The message that requests a part. */
 struct ask {
     uint32_t param, kind, rank, more;
     int64_t lo[HSP_MAX_RANK], hi[HSP_MAX_RANK];
 };
 
-/* The answer, followed by the data if the server has them. */
+/* The message that answers; the data follow if `status` is HSP_OK. */
 struct answer {
     int64_t status;
     uint64_t hash; /* hash of the data */
 };
 
-/* Checks the box that request @a names. */
+/* Checks the box that request @a of rank @peer names, and returns it in *ret. */
 static enum hsp_status asked_box(const struct hsp_ex_epoch *e, const struct ask *a, uint32_t peer,
                                  struct hsp_box *ret, struct hsp_err *err)
 {
@@ -173,7 +177,8 @@ static struct hsp_box_id part_id(const struct hsp_ex_epoch *e, uint32_t param, u
     return (struct hsp_box_id){param, kind, (enum hsp_dtype)e->pkg.dtype, e->pkg.params[param].ext};
 }
 
-/* Serves rank @peer until its last request, or until the checkpoint of this rank is unusable. */
+/* Answers the requests of rank @peer until its last request, or until the checkpoint of this rank
+ * is found unusable. */
 static enum hsp_status serve(struct restore *r, uint32_t peer, struct hsp_err *err)
 {
     struct hsp_comm *comm = comm_of(r);
@@ -210,8 +215,8 @@ static enum hsp_status serve(struct restore *r, uint32_t peer, struct hsp_err *e
     return st;
 }
 
-/* Requests a row of the home from the server, slab by slab. HSP_AGAIN: the server cannot give
- * it. */
+/* Requests row @row of the home from the server, slab by slab. Returns HSP_AGAIN if the server
+ * cannot give it. */
 static enum hsp_status ask_row(const struct restore *r, const struct hsp_segment_row *row,
                                uint8_t *dst, struct hsp_err *err)
 {
@@ -248,7 +253,8 @@ static enum hsp_status ask_row(const struct restore *r, const struct hsp_segment
 
 /* ---- a round ---- */
 
-/* Fills the home from the checkpoint of this rank or of the server. HSP_AGAIN: there is damage. */
+/* Fills the home from the checkpoint of this rank (@own) or of the server. Returns HSP_AGAIN if
+ * that checkpoint is damaged, so that another round is needed. */
 static enum hsp_status fill_home(struct restore *r, bool own, struct hsp_err *err)
 {
     struct hsp_state_segment *s = hsp_epoch_home(r->e, r->version);
@@ -281,7 +287,7 @@ static enum hsp_status fill_home(struct restore *r, bool own, struct hsp_err *er
     return st;
 }
 
-/* Sends the offer of this rank to all members, and receives theirs. */
+/* Sends the offer of this rank to all other members, and receives their offers. */
 static enum hsp_status exchange_offers(struct restore *r, struct hsp_err *err)
 {
     struct hsp_comm *comm = comm_of(r);
@@ -331,7 +337,7 @@ static enum hsp_status do_round(struct restore *r, struct hsp_err *err)
 
 enum verdict { ALL_DONE, SOME_DAMAGED, WRONG_SUM };
 
-/* Returns the sum of the hashes of the parts that this rank owns. */
+/* Returns in *ret the sum of the hashes of the parts that this rank owns in the gather table. */
 static enum hsp_status owned_sum(const struct restore *r, uint64_t *ret, struct hsp_err *err)
 {
     const struct hsp_ex_epoch *e = r->e;
@@ -356,12 +362,12 @@ static enum hsp_status owned_sum(const struct restore *r, uint64_t *ret, struct 
     return HSP_OK;
 }
 
-/* The result of a rank, as it travels to rank 0. */
+/* The message with the result of a rank, for rank 0. */
 struct fared {
     uint64_t done, sum;
 };
 
-/* Sends all results to rank 0 and its verdict to all. */
+/* Sends the results of all ranks to rank 0, and the verdict of rank 0 to all ranks. */
 static enum hsp_status agree(const struct restore *r, enum verdict *ret, struct hsp_err *err)
 {
     struct hsp_comm *comm = comm_of(r);
@@ -390,8 +396,9 @@ static enum hsp_status agree(const struct restore *r, enum verdict *ret, struct 
     return st;
 }
 
-/* Reads the whole checkpoint of this rank and compares the hashes of all tensors, after all parts
- * had right sums and still made another state. Every member does so. */
+/* Called on all members after WRONG_SUM (all parts had the right hashes, but the state differs from
+ * the manifest): reads the complete checkpoint of this rank and compares the hashes of all
+ * tensors. */
 static enum hsp_status verify_mine(struct restore *r, struct hsp_err *err)
 {
     struct hsp_err why = {0};

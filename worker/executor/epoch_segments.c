@@ -1,5 +1,5 @@
 /* A segment is named by (job number, device/rank, owner's rank, layout, slot). The layout is the
- * number of the plan, not of the epoch: the same plan under a new epoch number uses the same files.
+ * number of the plan and not of the epoch, so a new epoch with the same plan uses the same files.
  */
 #include "worker/executor/epoch_segments.h"
 
@@ -13,9 +13,9 @@
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
-/* Programs find state by its offset. If another version of the compiler laid a segment out
- * differently, the segment has another shape, even with the same size. So a layout may change after
- * an upgrade of hspmdd. */
+/* Returns true if the rows of @s are @rows, with equal offsets. Programs find the state by its
+ * offset. Another version of hspmdd's compiler may have used other offsets for the same layout,
+ * also in a segment of the same size. */
 static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segment_row *rows,
                       uint32_t n)
 {
@@ -39,9 +39,10 @@ static bool has_rows(const struct hsp_state_segment *s, const struct hsp_segment
     return has;
 }
 
-/* Refuses the sealed segment @s, which has the layout of @e and another shape than @rows. @s stays,
- * for it may be the only piece of its version. HSP_ESTATE: the layout can be made from @s under
- * another number. HSP_EUNSUPPORTED: it cannot, and the epoch was to go on from @s. */
+/* Refuses the sealed segment @s, which has the layout number of @e and other rows or offsets than
+ * @rows. @s stays, because it may be the only copy of its version. Returns HSP_ESTATE if the state
+ * of @s can be transferred to a layout with another number, and HSP_EUNSUPPORTED if it cannot and
+ * the epoch was to go on from @s. */
 static enum hsp_status refuse_shape(const struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
                                     const struct hsp_segname *name,
                                     const struct hsp_segment_row *rows, uint32_t n,
@@ -63,14 +64,15 @@ static enum hsp_status refuse_shape(const struct hsp_ex_epoch *e, const struct h
                        hsp_segment_version(s), name->plan);
 }
 
-/* Stops taking room, which takes long, when the epoch is cancelled, for the control thread waits
- * then. A lost peer does not stop it, since the loss is reported after READY. */
+/* Returns the condition that stops the taking of room, which takes long: that the epoch is
+ * cancelled, because then the control thread waits for its end. A lost peer does not stop it,
+ * because a loss is reported only after READY. */
 static struct hsp_segment_stop when_cancelled(struct hsp_ex_epoch *e)
 {
     return (struct hsp_segment_stop){.over = hsp_epoch_is_cancelled, .of = e};
 }
 
-/* The wanted segment. */
+/* Describes the segment to open or create. */
 struct want {
     struct hsp_segname name;
     struct hsp_segment_key key;
@@ -79,7 +81,7 @@ struct want {
     int64_t area;
 };
 
-/* Makes a segment from a spare if there is one, else from new pages. */
+/* Creates a segment from a spare (segment_pool.h) if there is one, else from new pages. */
 static enum hsp_status make(struct hsp_ex_epoch *e, const struct want *w,
                             struct hsp_pinned_segment *ret, struct hsp_err *err)
 {
@@ -106,7 +108,8 @@ static enum hsp_status make(struct hsp_ex_epoch *e, const struct want *w,
     return hsp_segment_create(dir, &w->key, &whose, w->rows, w->n, w->area, &stop, &ret->s, err);
 }
 
-/* Opens the segment of an earlier epoch, with all pages mapped, or the file in the folder. */
+/* Opens the segment of @key: from the pool, with all pages mapped (*ret_mapped), or from the file
+ * in the folder. */
 static enum hsp_status open_file(struct hsp_ex_epoch *e, const struct hsp_segment_key *key,
                                  struct hsp_pinned_segment *ret, bool *ret_mapped,
                                  struct hsp_err *err)
@@ -123,7 +126,7 @@ static enum hsp_status open_file(struct hsp_ex_epoch *e, const struct hsp_segmen
     return st;
 }
 
-/* Maps @p to *@ret, unless @e is cancelled before. */
+/* Maps all pages of @p and returns it in *@ret, unless @e is cancelled before. */
 static enum hsp_status map(struct hsp_ex_epoch *e, struct hsp_pinned_segment p,
                            struct hsp_pinned_segment *ret, struct hsp_err *err)
 {
@@ -137,7 +140,8 @@ static enum hsp_status map(struct hsp_ex_epoch *e, struct hsp_pinned_segment p,
     return st;
 }
 
-/* Opens the segment, or makes one if there is none or it is useless. */
+/* Opens the segment, or creates it if there is none or if the one that exists is unsealed with
+ * other rows, or damaged. */
 static enum hsp_status open_or_create(struct hsp_ex_epoch *e, const struct want *w,
                                       struct hsp_pinned_segment *ret, struct hsp_err *err)
 {
@@ -164,10 +168,11 @@ static enum hsp_status open_or_create(struct hsp_ex_epoch *e, const struct want 
     }
     return st == HSP_OK || st == HSP_ENOENT
                ? make(e, w, ret, err)
-               : st; /* of another format, or not read for lack of memory: may be whole */
+               : st; /* of another format, or memory was lacking: it may be undamaged */
 }
 
-/* Opens both slots of @owner. @pinned, [2]: pinned bytes at the front of each segment. */
+/* Opens both segments of @owner's home or copy. @pinned, [2]: pinned bytes at the front of each
+ * segment. */
 static enum hsp_status open_slots(struct hsp_ex_epoch *e, uint32_t owner,
                                   const struct hsp_segment_row *rows, uint32_t n, int64_t area,
                                   struct hsp_state_segment *ret[2], size_t *pinned,
@@ -193,7 +198,7 @@ static enum hsp_status open_slots(struct hsp_ex_epoch *e, uint32_t owner,
     return st;
 }
 
-/* Returns the number of pinned bytes of segment @s of the epoch. */
+/* Returns the address of the number of pinned bytes of segment @s of the epoch. */
 static size_t *pinned_of(struct hsp_ex_epoch *e, struct hsp_state_segment *const *s)
 {
     for (uint32_t i = 0; i < e->n_copies; i++) {
@@ -254,7 +259,8 @@ static enum hsp_status open_home(struct hsp_ex_epoch *e, struct hsp_err *err)
     return open_slots(e, e->p->rank, rows, n, p->bind.state_bytes, e->seg, e->dev.pinned, err);
 }
 
-/* Lists the rows of the copy that @owner sends here: each row of the table, all kinds. */
+/* Lists the rows of the copy that @owner sends to this device: all kinds of each row of the table
+ * of copies. */
 static enum hsp_status copy_rows(struct hsp_ex_epoch *e, uint32_t owner,
                                  struct hsp_segment_row **ret, uint32_t *ret_n, int64_t *ret_area,
                                  struct hsp_err *err)
@@ -325,7 +331,7 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *
             st = open_copy(e, r, err);
         }
     }
-    if (st == HSP_OK) { /* deletes spares that are too small or too many */
+    if (st == HSP_OK) { /* deletes the spares that were not taken */
         hsp_pool_tidy(e->env);
     }
     return st;
@@ -336,7 +342,7 @@ static bool is_sealed(const struct hsp_state_segment *s)
     return s != NULL && hsp_segment_version(s) != HSP_NO_VERSION;
 }
 
-/* Returns true if the epoch has sealed a version or goes on from one. */
+/* Returns true if a segment of the epoch is sealed, by this epoch or before. */
 static bool has_sealed(const struct hsp_ex_epoch *e)
 {
     bool any = false;

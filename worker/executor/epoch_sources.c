@@ -20,7 +20,8 @@ void hsp_epoch_sources_free(void *sources)
     free(sources);
 }
 
-/* Opens a file of the folder if it is a source; deletes it if its head is damaged. */
+/* Opens the file @i of the folder if it is a sealed segment of layout @plan at the wanted version.
+ * Deletes the file if its head is damaged. */
 static enum hsp_status take(struct hsp_ex_epoch *e, const struct hsp_segment_info *i, uint64_t plan,
                             struct hsp_epoch_sources *s, struct hsp_err *err)
 {

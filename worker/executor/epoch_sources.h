@@ -1,5 +1,5 @@
-/* Opens the sealed segments of one layout that this device holds, its own and copies, as sources of
- * a transfer.
+/* Opens the sealed segments of one layout that are on this device, homes and copies, as sources of
+ * a transfer. Terms: epoch.h.
  *
  * Purity:    shell (files of the state folder).
  * Bounds:    HSP_EPOCH_SOURCES.
@@ -11,7 +11,7 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/shards.h"
 
-#define HSP_EPOCH_SOURCES 4096 /* most segments of one layout on one device: its own and copies */
+#define HSP_EPOCH_SOURCES 4096 /* most segments of one layout on one device: homes and copies */
 
 struct hsp_epoch_sources {
     struct hsp_state_segment *seg[HSP_EPOCH_SOURCES];
@@ -19,15 +19,16 @@ struct hsp_epoch_sources {
     struct hsp_gift served;   /* these sources, for the reaper */
 };
 
-/* Opens the sealed segments of layout @plan at @version that this device holds. A segment with a
- * damaged head is reported and deleted. Errors of segments; no segment is left open then. */
+/* Opens the segments on this device that are sealed as @version of layout @plan. A segment with a
+ * damaged head is reported and deleted. Returns errors of segments; then no segment is left
+ * open. */
 enum hsp_status hsp_epoch_sources_open(struct hsp_ex_epoch *e, uint64_t plan, uint64_t version,
                                        struct hsp_epoch_sources *s, struct hsp_err *err);
-/* Closes and frees @sources, a struct hsp_epoch_sources in memory of its own. A reaper calls it,
- * since unmapping much memory takes long. */
+/* Closes and frees @sources, a struct hsp_epoch_sources on the heap. Called by a reaper, because
+ * unmapping much memory takes long. */
 void hsp_epoch_sources_free(void *sources);
 
-/* Returns the bytes of one kind of row @r. */
+/* Returns the number of bytes of one kind of state (a weight, m, v) of row @r. */
 static inline size_t hsp_epoch_kind_bytes(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r)
 {
     return (size_t)hsp_box_count(&r->box) * hsp_dtype_size(e->pkg.dtype);

@@ -35,8 +35,8 @@ static uint64_t age_ms(int64_t since_ns)
     return since_ns > 0 && now > since_ns ? (uint64_t)(now - since_ns) / 1000000 : 0;
 }
 
-/* Returns the work of a thread: @doing, unless the thread waits for a peer in one of the meshes
- * from @first to @last. */
+/* Returns the present work of a thread: its wait for a peer in one of the meshes from @first to
+ * @last, or @doing if there is no such wait. */
 static struct hsp_m_thread thread_of(const struct view *v, enum hsp_epoch_mesh first,
                                      enum hsp_epoch_mesh last, enum hsp_doing doing,
                                      int64_t since_ns)
@@ -77,7 +77,7 @@ static struct hsp_m_thread replication_of(const struct view *v)
 static struct hsp_m_thread running(const struct hsp_ex_epoch *e, const struct view *v,
                                    const struct hsp_engine_place *at)
 {
-    if (e->keeps) { /* the run thread of a replica holder takes the copies */
+    if (e->keeps) { /* the run thread of a replica holder receives the copies */
         return thread_of(v, HSP_MESH_STATE, HSP_MESH_STATE, HSP_DOING_COPY, 0);
     }
     if (v->at.awaits_copies) {
@@ -129,7 +129,7 @@ static void add_meshes(const struct view *v, struct hsp_m_stands *s)
         uint32_t n =
             v->mesh[k] != NULL ? hsp_mesh_link_states(v->mesh[k], state, HSP_STANDS_LINKS) : 0;
         for (uint32_t i = 0; i < n; i++) {
-            if (k == HSP_MESH_STATE) { /* messages of the state mesh may yield */
+            if (k == HSP_MESH_STATE) { /* messages of the state mesh may yield to the data mesh */
                 state[i].bytes_per_s = 0;
             }
             add_link(s, &state[i]);

@@ -1,6 +1,7 @@
-/* TRACE comes to rank 0, whose next vote record sends the order to all: the number of the trace in
- * the upper half of the flags, the number of steps in bits 8 to 15. If the epoch ends earlier, the
- * steps recorded so far are sent. */
+/* Rank 0 gets the order TRACE and puts it into its next vote record, so that all ranks see it at
+ * the same step: the number of the trace is in the upper half of the flags, the number of steps in
+ * bits 8 to 15. If the epoch ends before all steps are recorded, the steps recorded so far are
+ * sent. */
 #include "worker/executor/epoch_trace.h"
 
 #include <inttypes.h>
@@ -11,9 +12,9 @@
 #include "worker/executor/epoch.h"
 
 #define ARENA_BYTES ((size_t)64 << 20)
-#define ALL_SPANS   196608u /* spans of all members: 50 MiB of JSON at hspmdd */
+#define ALL_SPANS   196608u /* spans of all members; they take 50 MiB of JSON at hspmdd */
 
-/* Returns the number of spans for each queue of one member. */
+/* Returns the most spans that one queue of one member may record. */
 static uint32_t spans_of(uint32_t n_ranks)
 {
     uint32_t most = ALL_SPANS / n_ranks / 2, cap = (HSP_PART_SPANS - HSP_STATE_SPANS) / 2;
@@ -46,7 +47,7 @@ void hsp_epoch_trace_passed(struct hsp_ex_epoch *e, const struct hsp_vote *v, ui
                 err.msg);
     }
     (void)pthread_mutex_lock(&e->lock);
-    e->trace.number = number; /* also without a recording, since hspmdd waits for TRACED */
+    e->trace.number = number; /* set also if recording failed: hspmdd waits for TRACED */
     e->trace.n_state = 0;
     (void)pthread_mutex_unlock(&e->lock);
 }

@@ -1,8 +1,8 @@
 /* The update of step t - 1 writes version t. If version t is due (due.h), the replication thread
- * seals and copies it. The update of step t, which writes over version t on the device, waits until
- * version t was copied from the device. Version t is stable when all records of a vote confirm it.
- * Only then can the next version be due, which takes the segment of the version before (decisions
- * D9, D9a).
+ * seals it and sends its copies. The update of step t overwrites version t on the device, so it
+ * waits until version t is copied from the device. Version t is stable when all records of a vote
+ * confirm that it is sealed and copied. Only then can another version be due, which is written to
+ * the segment of the version before t (decisions D9, D9a).
  */
 #include "worker/executor/epoch_train.h"
 
@@ -29,21 +29,23 @@
 #define CHANNEL_FINAL 0x7ffffff0u
 #define METRICS_MAX   ((size_t)1 << 31)
 
-/* Waits until the update of @step may write over version @step on the device, and until the newest
- * due version is confirmed where due.h demands it. Only the calling thread makes versions due. */
+/* Waits until the update of @step may overwrite version @step on the device. If due.h demands that,
+ * also waits until the copies of the newest due version are confirmed. Only the calling thread
+ * makes versions due. */
 static enum hsp_status await_due(struct hsp_ex_epoch *e, uint64_t step, struct hsp_err *err)
 {
     const uint64_t due = e->due.newest;
     if (hsp_due_waits(&e->due, step)) {
         return hsp_epoch_await_confirmed(e, due, err);
     }
-    if (due == step) { /* by then its update was compared */
+    if (due == step) { /* the sums of its update are compared before */
         return hsp_epoch_await_saved(e, due, err);
     }
     return HSP_OK;
 }
 
-/* Returns true if rank 0, which chooses the distance of this job, wants the next version due. */
+/* Returns true if this is rank 0, rank 0 chooses the due versions of this job, and it wants the
+ * next version to be due. */
 static bool wishes(const struct hsp_ex_epoch *e, uint64_t step)
 {
     bool chooses = e->p->rank == 0 && !e->due.all && e->due.every == 0;
@@ -51,7 +53,7 @@ static bool wishes(const struct hsp_ex_epoch *e, uint64_t step)
            hsp_due_distance_reached(&e->distance, step + 1 - e->due.newest);
 }
 
-/* Measures a step that took @seconds. */
+/* Gives the time of a step, @seconds, to the measurement of the distance (due_distance.h). */
 static void measure(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds)
 {
     if (!hsp_unprotected(e)) {
@@ -59,7 +61,8 @@ static void measure(struct hsp_ex_epoch *e, const struct hsp_vote *v, double sec
     }
 }
 
-/* Notes that @version is stable since vote @step. */
+/* Gives the news that vote @step has made @version stable to the measurement of the distance, and
+ * to the log. */
 static void note_stable(struct hsp_ex_epoch *e, uint64_t version, uint64_t step)
 {
     hsp_due_distance_stable(&e->distance);
@@ -73,8 +76,8 @@ static void note_stable(struct hsp_ex_epoch *e, uint64_t version, uint64_t step)
     }
 }
 
-/* Fills the vote record when the samples of the step are read. A step gets no vote if a data file
- * has changed since PREPARE. */
+/* Hook of the engine before a vote: fills the vote record @mine when the samples of the step are
+ * read. Fails if a data file has changed since PREPARE, so the step gets no vote. */
 static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;
@@ -107,8 +110,8 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     return st;
 }
 
-/* Notes the news of the vote about due versions. *ret_stable: the newest stable version if the vote
- * changed it, else HSP_NO_VERSION. */
+/* Stores the results of vote @v about due versions (hsp_due_passed). *ret_stable: the version that
+ * this vote made stable, or HSP_NO_VERSION. */
 static void note_due(struct hsp_ex_epoch *e, const struct hsp_vote *v, const uint32_t *flags,
                      uint32_t n, uint64_t *ret_stable)
 {
@@ -128,7 +131,8 @@ static void note_due(struct hsp_ex_epoch *e, const struct hsp_vote *v, const uin
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* Notes the step. A failed note stops no training: other ranks note the same step. */
+/* Appends the step to the file of notes. If that fails, the training goes on: other ranks note the
+ * same step. */
 static void note_metrics(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds,
                          uint32_t sequence)
 {
@@ -156,7 +160,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
         flags[i] = all[i].flags;
     }
     if (hsp_due_confirmed(&e->due, flags, n) &&
-        !hsp_vote_state_agrees(all, n)) { /* this vote does not count */
+        !hsp_vote_state_agrees(all, n)) { /* replicas differ: this vote has not passed */
         free(flags);
         return hsp_replica_check_settle(e, e->due.newest, err);
     }
@@ -169,7 +173,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     free(flags);
     hsp_epoch_trace_passed(e, v, all[0].flags);
     hsp_epoch_report_step(e, v, all, n, seconds, sequence);
-    if (stable != HSP_NO_VERSION) { /* no recovery needs the version before */
+    if (stable != HSP_NO_VERSION) { /* no recovery needs the older version */
         note_stable(e, stable, v->step);
         hsp_segment_unseal(e->seg[1 - hsp_slot_of(&e->slots, e->seg, stable)]);
     }
@@ -178,7 +182,8 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     return HSP_OK;
 }
 
-/* Says that the update hashes a due version, for its seal is compared with the hashes. */
+/* Hook of the engine: has the update make hashes if it writes a due version, because the seal is
+ * compared with these hashes; else only sums. */
 static enum hsp_state_watch watch(void *ctx)
 {
     struct hsp_ex_epoch *e = ctx;
@@ -191,8 +196,8 @@ static enum hsp_state_watch watch(void *ctx)
     return due ? HSP_WATCH_HASHES : HSP_WATCH_SUMS;
 }
 
-/* Notes a written version. If it is due, the replication thread seals it beside the next step, in a
- * pass over all of the state. */
+/* Hook of the engine: stores that a version is written. If that version is due, the replication
+ * thread seals it beside the next step, by a pass over the complete state. */
 static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;
@@ -217,7 +222,8 @@ static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool ev
     return HSP_OK;
 }
 
-/* Logs once for each job that this device computes in another type than the job asks for. */
+/* Logs, once for each job, if this device computes in another element type than the job asks
+ * for. */
 static void tell_arithmetic(const struct hsp_ex_epoch *e)
 {
     const struct hsp_backend *b = e->env->backend;
@@ -265,8 +271,8 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* Compares the replicas of @version, which all ranks have sealed, when no vote of this epoch
- * follows. */
+/* Compares the replicas of @version, which all ranks have sealed. Called when no further vote of
+ * this epoch can compare them. */
 static enum hsp_status compare_replicas(struct hsp_ex_epoch *e, uint64_t version,
                                         struct hsp_err *err)
 {
@@ -287,8 +293,8 @@ static enum hsp_status compare_replicas(struct hsp_ex_epoch *e, uint64_t version
     return st == HSP_OK && sum != 0 ? hsp_replica_check_settle(e, version, err) : st;
 }
 
-/* Ends the training. The last version has no step of its own, and is stable when it is confirmed on
- * all ranks. */
+/* Ends the training. No vote follows the last version, so it is stable when its copies are
+ * confirmed and its replicas are compared. */
 static enum hsp_status finish(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_await_confirmed(e, e->p->steps, err);
@@ -311,7 +317,7 @@ static void tell(struct hsp_ex_epoch *e, struct hsp_msg *m)
     }
 }
 
-/* Attaches the newest whole lines that fit into FINISHED. */
+/* Attaches the newest complete lines of @metrics that fit to FINISHED. */
 static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
 {
     size_t from = metrics->len > HSP_MSG_METRICS_MAX ? metrics->len - HSP_MSG_METRICS_MAX : 0;
@@ -327,8 +333,9 @@ static bool is_next(const struct hsp_ex_epoch *e, uint64_t epoch)
     return e->next != NULL && e->next->number == epoch;
 }
 
-/* Returns the reason why the epoch cannot hand over to @epoch; code HSP_OK: it can, or @epoch was
- * dropped. *ret_leaves: the epoch hands over, and its phase is LEFT. */
+/* Returns the reason why the epoch cannot hand over to @epoch; code HSP_OK: the epoch can hand
+ * over, or @epoch was dropped. *ret_leaves: true if the epoch hands over; its phase is LEFT
+ * then. */
 static struct hsp_err may_leave(struct hsp_ex_epoch *e, uint64_t epoch, bool *ret_leaves)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -342,7 +349,8 @@ static struct hsp_err may_leave(struct hsp_ex_epoch *e, uint64_t epoch, bool *re
     return why;
 }
 
-/* Lets @epoch begin, if it still exists, when this epoch has left. */
+/* Lets @epoch begin with @version, unless @epoch was dropped. Called when this epoch has freed its
+ * device memory. */
 static struct hsp_err begin_next(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
                                  uint32_t n_noop)
 {
@@ -364,9 +372,9 @@ static struct hsp_err begin_next(struct hsp_ex_epoch *e, uint64_t epoch, uint64_
 enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
                                     uint32_t n_noop, bool *ret_left, struct hsp_err *err)
 {
-    /* The next epoch or a recovery begins with this version. All ranks have ended the step. The
-     * waits for the device's work and for freeing its memory, which may take seconds, come without
-     * the lock, which the control thread needs. */
+    /* The next epoch, or a recovery, begins with this version. All ranks have ended the step. The
+     * waits below, for the work of the device and until its memory is freed, may take seconds. The
+     * lock is not held during these waits, because the control thread needs the lock. */
     enum hsp_status st = hsp_epoch_seal_written(e, err);
     *ret_left = false;
     st = st == HSP_OK ? hsp_epoch_direct_rest(e, err) : st;
@@ -386,7 +394,8 @@ enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint
     return why.code;
 }
 
-/* Writes the outputs. *ret_left: the next epoch writes them instead, and has begun. */
+/* Writes the outputs of the job. *ret_left: true if the next epoch has begun, which writes them
+ * instead. */
 static enum hsp_status write_outputs(struct hsp_ex_epoch *e, bool *ret_left, struct hsp_err *err)
 {
     uint64_t epoch = 0;
@@ -424,7 +433,8 @@ static enum hsp_status write_outputs(struct hsp_ex_epoch *e, bool *ret_left, str
     return st;
 }
 
-/* Hands over to the next epoch, which begins with the last version of this epoch. */
+/* Seals @version, the last version of this epoch, compares its replicas, and hands over to the next
+ * epoch, which begins with it. */
 static enum hsp_status leave(struct hsp_ex_epoch *e, const struct hsp_step_result *r,
                              uint64_t version, bool *ret_left, struct hsp_err *err)
 {

@@ -1,14 +1,16 @@
-/* All ranks go through the table of rows (daemon/migrate/bsr.h) once per kind of state, weights
- * first, so the rows of all ranks have one global order. A row travels as two messages: its dense
- * data, then the version and the content hash of the old owner. A rank that forwards a row forwards
- * both messages, so the rank that needs the row checks it. Data are sent from their place in the
- * segment and received in their place, if the box is runs at one distance there
- * (worker/comm/runs.h), else through a block.
+/* All ranks go through the table of rows (daemon/migrate/bsr.h), each a box that one rank sends to
+ * another, once per kind of state, weights first. So the rows of all ranks have one global order. A
+ * row is sent as two messages: its dense data, then the version and the content hash of the old
+ * owner. A rank that forwards a row forwards both messages, so the rank that needs the row can
+ * check the data. Data are sent from their place in the old segment and received at their place in
+ * the new segment, if the box consists of equal runs of bytes at one distance there
+ * (worker/comm/runs.h). Otherwise they are copied through a block of memory.
  *
- * No circle of waits arises. Take the first row, in the global order, for which a rank waits. Its
- * receiver waits for a sender that has sent the row, or that waits for a later row. Its sender
- * waits for a receiver that has reached the row and so has posted its receive. Receives are posted
- * up to WINDOW rows ahead; a sender waits when WINDOW sends are under way.
+ * The ranks cannot deadlock. Take the first row, in the global order, for which any rank waits. If
+ * its receiver waits for the row, the sender waits for no earlier row, so it reaches the row and
+ * sends it. If its sender waits for the row, the receiver waits for no earlier row, so it reaches
+ * the row and has posted its receive. So that row completes. Receives are posted up to WINDOW rows
+ * ahead; a sender waits when WINDOW sends are under way.
  */
 #include "worker/executor/epoch_transfer.h"
 
@@ -27,20 +29,21 @@
 #include "worker/executor/kill_point.h"
 #include "worker/state/segment_dir.h"
 
-#define CHANNEL_ROWS 32 /* of the move mesh; epoch_copies.c has smaller ones */
-#define WINDOW       32 /* rows under way in each direction, to hide the latency of a message */
+#define CHANNEL_ROWS 32 /* of the move mesh; epoch_copies.c uses smaller numbers */
+#define WINDOW       32 /* rows under way in each direction, to hide message latency */
 
 struct tail {
     uint64_t version, hash;
 };
 
-/* Memory of a row that has no place in the segment, shared by the sends of the row. */
+/* Memory for a row that has no place in a segment from which it can be sent, or to which it can be
+ * received, as one message. All sends of the row share the block. */
 struct block {
     uint32_t uses;
     _Alignas(64) uint8_t data[];
 };
 
-/* The data of a row for a message, in a dense box that holds the row. */
+/* The place of a row's data in the dense data of a box @held that contains the row. */
 struct place {
     const struct hsp_box *held; /* borrowed */
     uint8_t *data;              /* data of all of @held */
@@ -50,12 +53,12 @@ struct place {
 struct coming {
     uint32_t row;
     struct place at;
-    struct block *block; /* NULL: @at is its place in the segment */
+    struct block *block; /* NULL: @at is the row's place in the segment */
     struct tail tail;
     struct hsp_comm_req req[2];
 };
 struct going {
-    struct block *block; /* NULL: sent from its place in the segment */
+    struct block *block; /* NULL: the row is sent from its place in the segment */
     struct tail tail;
     struct hsp_comm_req req[2];
 };
@@ -64,15 +67,15 @@ struct hsp_epoch_fetch {
     struct hsp_ex_epoch *e;
     struct hsp_comm *comm;
     struct hsp_epoch_sources *src;
-    struct hsp_state_segment *to; /* NULL: no row is wanted, or all are here */
-    bool keep;                    /* a member with a whole segment: its own rows are done */
+    struct hsp_state_segment *to; /* new segment; NULL: this rank needs no rows */
+    bool keep;                    /* a member whose segment is sealed: skip own rows */
     uint8_t kind;                 /* kind of the running pass */
-    uint32_t *origin;             /* [rows] for a forwarded row: the row by which it came */
-    uint32_t *left;               /* [rows] how often the row is still to be forwarded */
+    uint32_t *origin;             /* [rows] of a row to forward: the row that brought its data */
+    uint32_t *left;               /* [rows] how often a received row is still to be forwarded */
     uint64_t *hash;               /* [rows] hashes that arrived */
-    uint64_t *sum;                /* [rows of `to`] hashes of the parts put there */
-    int64_t *full;                /* [rows of `to`] elements put there */
-    struct block **kept;          /* [rows] received, to be forwarded, without a place here */
+    uint64_t *sum;                /* [rows of `to`] sum of the hashes of the parts put there */
+    int64_t *full;                /* [rows of `to`] number of elements put there */
+    struct block **kept;          /* [rows] data to be forwarded that have no place in `to` */
     struct coming in[WINDOW];
     struct going out[WINDOW];
     uint32_t first_in, n_in, first_out, n_out;
@@ -101,7 +104,8 @@ static const struct hsp_pkg_row *row_at(const struct hsp_epoch_fetch *f, uint32_
     return &f->e->pkg.transfer.row[i];
 }
 
-/* Finds the place of @r in a dense @held. Returns false if @r is no message there. */
+/* Finds the place of row @r in @data, the dense data of box @held. Returns false if the row cannot
+ * be sent from there as one message. */
 static bool place_in(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                      const struct hsp_box *held, uint8_t *data, struct place *ret)
 {
@@ -135,8 +139,8 @@ static uint32_t home_row(const struct hsp_epoch_fetch *f, const struct hsp_pkg_r
                          : UINT32_MAX;
 }
 
-/* Finds the place of @r in the new segment. Returns false if @r has no place there as a whole, or
- * is no message there. */
+/* Finds the place of row @r in the new segment. Returns false if no row of the segment has all of
+ * @r, or if @r cannot be received there as one message. */
 static bool place_at_home(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                           struct place *ret)
 {
@@ -148,7 +152,8 @@ static bool place_at_home(const struct hsp_epoch_fetch *f, const struct hsp_pkg_
     return place_in(f, r, &s->box, (uint8_t *)hsp_segment_area(f->to) + s->offset, ret);
 }
 
-/* Notes that a row with hash @hash is in its place in the segment. */
+/* Adds @hash to the sum of the segment's row that has all of @r, whose data are in their place now.
+ * Does nothing if there is no such row. */
 static void note_hash(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, uint64_t hash)
 {
     uint32_t i = home_row(f, r);
@@ -158,8 +163,10 @@ static void note_hash(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, ui
     }
 }
 
-/* Writes the part of a dense @held to its place in the new segment, and notes its hash, unless the
- * part is noted as a whole. Returns the hash that was noted. */
+/* Copies box @part from @data, the dense data of box @held, to the rows of the new segment that
+ * overlap it. Adds the hash of each copied box to the sum of its row, from which the row's seal is
+ * made. @hashed: the caller adds the hash of the complete part itself (note_hash), so this function
+ * adds nothing. Returns the sum of the hashes that it added. */
 static uint64_t put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                     const struct hsp_box *part, const struct hsp_box *held, const uint8_t *data,
                     bool hashed)
@@ -212,7 +219,8 @@ static uint8_t *piece_data(const struct hsp_shard_piece *p)
     return (uint8_t *)hsp_segment_area(p->seg) + hsp_segment_row_at(p->seg, p->row)->offset;
 }
 
-/* Reports and deletes the segment of @p, which was damaged after its seal or verification. */
+/* Reports damage of the segment of @p, which happened after its seal or verification, and deletes
+ * the segment. */
 static enum hsp_status drop_row(struct hsp_epoch_fetch *f, const struct hsp_shard_piece *p,
                                 struct hsp_err *err)
 {
@@ -225,8 +233,9 @@ static enum hsp_status drop_row(struct hsp_epoch_fetch *f, const struct hsp_shar
                : st;
 }
 
-/* Takes a row from this rank itself; all of the row belongs to the new segment. A row that is taken
- * whole is compared with its seal; other rows were verified before. */
+/* Copies a row that this rank needs from its own old segments to the new segment, which has all of
+ * the row. A row of an old segment that is copied completely is compared with its seal here; rows
+ * of which only parts are copied were verified before (hsp_epoch_verify_cuts). */
 static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                                 struct hsp_err *err)
 {
@@ -244,8 +253,9 @@ static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_
     return st;
 }
 
-/* Finds the data of an own row to send, in the segment or in a block. *ret_hash: the hash of data
- * that are as they were sealed. Returns false if the hash has to be made. */
+/* Finds the data of a row that this rank sends from its own segments: in a segment, or copied to a
+ * block. *ret_hash: true if the row is a complete row of a segment, whose hash in the seal is put
+ * in @g; false if the hash has to be computed. */
 static enum hsp_status find_own(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                                 struct going *g, struct place *ret, bool *ret_hash,
                                 struct hsp_err *err)
@@ -277,7 +287,7 @@ static enum hsp_status find_own(const struct hsp_epoch_fetch *f, const struct hs
 
 /* ---- sending ---- */
 
-/* Waits for both messages of a row, also when the first has failed. */
+/* Waits for both messages of a row, also if the first message has failed. */
 static enum hsp_status await(const struct hsp_epoch_fetch *f, struct hsp_comm_req *req,
                              struct hsp_err *err)
 {
@@ -297,7 +307,7 @@ static enum hsp_status finish_oldest(struct hsp_epoch_fetch *f, struct hsp_err *
     return st;
 }
 
-/* Finds the data of an earlier row that is forwarded. */
+/* Finds the data of row @row, which this rank has received by an earlier row and forwards. */
 static void find_passed(struct hsp_epoch_fetch *f, uint32_t row, struct going *g, struct place *ret)
 {
     uint32_t from = f->origin[row];
@@ -327,7 +337,7 @@ static enum hsp_status send_row(struct hsp_epoch_fetch *f, uint32_t row, struct 
     }
     struct going *g = &f->out[(f->first_out + f->n_out) % WINDOW];
     *g = (struct going){.tail = {.version = f->src->shards.version}};
-    f->n_out++; /* from here on the send is waited for */
+    f->n_out++; /* from now on hsp_epoch_fetch_end waits for the send */
     if (r->passed_on) {
         f->passed_on += hsp_epoch_kind_bytes(f->e, r);
         find_passed(f, row, g, &at);
@@ -337,7 +347,7 @@ static enum hsp_status send_row(struct hsp_epoch_fetch *f, uint32_t row, struct 
     if (st == HSP_OK) {
         st = f->comm->ops->isend(f->comm, r->to, CHANNEL_ROWS, at.runs, &g->req[0], err);
     }
-    if (st == HSP_OK && !known) { /* while the data are sent and in the cache */
+    if (st == HSP_OK && !known) { /* meanwhile the data are sent, and they are in the cache */
         g->tail.hash = hash_of(f, r, &at);
     }
     const struct hsp_runs tail = hsp_run(&g->tail, sizeof g->tail);
@@ -381,7 +391,7 @@ static enum hsp_status post_more(struct hsp_epoch_fetch *f, struct hsp_err *err)
     return st;
 }
 
-/* Checks that the data that arrived are the whole row of this version. */
+/* Checks that the data that have arrived are row @r of the wanted version, undamaged. */
 static enum hsp_status check(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                              const struct coming *c, struct hsp_err *err)
 {
@@ -397,7 +407,7 @@ static enum hsp_status check(const struct hsp_epoch_fetch *f, const struct hsp_p
     return HSP_OK;
 }
 
-/* Completes the oldest receive, which is the one of @row. */
+/* Completes the oldest receive, which is that of @row. */
 static enum hsp_status receive_row(struct hsp_epoch_fetch *f, uint32_t row, struct hsp_err *err)
 {
     struct coming *c = &f->in[f->first_in];
@@ -425,7 +435,7 @@ static enum hsp_status receive_row(struct hsp_epoch_fetch *f, uint32_t row, stru
     return st;
 }
 
-/* ---- the whole ---- */
+/* ---- the complete transfer ---- */
 
 struct arrival {
     const struct hsp_pkg_row *r;
@@ -453,7 +463,8 @@ static int by_box(const void *a, const void *b)
     return compare(((const struct arrival *)a)->r, ((const struct arrival *)b)->r);
 }
 
-/* Finds the row by which each forwarded row came. */
+/* Finds for each row that this rank forwards the earlier row that brings the same box to this
+ * rank. */
 static enum hsp_status find_origins(struct hsp_epoch_fetch *f, struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &f->e->pkg.transfer;
@@ -485,7 +496,7 @@ static enum hsp_status find_origins(struct hsp_epoch_fetch *f, struct hsp_err *e
     return st;
 }
 
-/* Goes once through the table, for the running kind. */
+/* Goes once through the table, for the present kind. */
 static enum hsp_status run_kind(struct hsp_epoch_fetch *f, struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &f->e->pkg.transfer;
@@ -525,7 +536,7 @@ static enum hsp_status fetch_new(struct hsp_ex_epoch *e, uint64_t version, struc
                                   .hash = calloc(n, sizeof *f->hash),
                                   .kept = calloc(n, sizeof(struct block *)),
                                   .src = e->from != NULL ? e->from : calloc(1, sizeof *f->src)};
-    bool open = e->from != NULL; /* and its state is verified */
+    bool open = e->from != NULL; /* open means that its state is verified, too */
     e->from = NULL;
     if (f->src == NULL || f->origin == NULL || f->left == NULL || f->hash == NULL ||
         f->kept == NULL) {
@@ -581,7 +592,8 @@ void hsp_epoch_fetch_end(struct hsp_ex_epoch *e)
     free(f);
 }
 
-/* Seals the segment with the checked hashes of the parts put there, if the parts fill every row. */
+/* Seals the segment. If the parts put there fill every row, the sums of their checked hashes are
+ * the hashes of the rows; else all rows are hashed again. */
 static void seal(struct hsp_epoch_fetch *f, uint64_t version)
 {
     bool all = true;
@@ -609,8 +621,7 @@ static enum hsp_status run_kinds(struct hsp_epoch_fetch *f, uint8_t k, uint8_t e
     return st;
 }
 
-/* Tells the mesh that this thread, and later the thread that fetches the rest, soon waits again
- * after each operation. */
+/* Tells the mesh (@on) that the thread that fetches waits again soon after each operation. */
 static void attend(const struct hsp_epoch_fetch *f, bool on)
 {
     if (f->comm->ops->attend != NULL) {
@@ -618,7 +629,7 @@ static void attend(const struct hsp_epoch_fetch *f, bool on)
     }
 }
 
-/* Transfers the rest, after which all is sent, also the weights. */
+/* Transfers the other kinds, and waits until all rows are sent, also those of the weights. */
 static enum hsp_status run_rest(struct hsp_epoch_fetch *f, struct hsp_err *err)
 {
     enum hsp_status st = run_kinds(f, 1, f->e->pkg.n_kinds, err);

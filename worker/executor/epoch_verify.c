@@ -18,7 +18,7 @@ struct rows {
     struct hsp_verify_row *row;
 };
 
-/* A verification under way while an epoch is prepared. */
+/* A verification that runs while an epoch is prepared. */
 struct hsp_epoch_check {
     struct rows rows;
     struct hsp_verify *threads;
@@ -47,8 +47,8 @@ static enum hsp_status add_all(struct rows *l, const struct hsp_state_segment *s
 
 /* ---- the segments of the epoch ---- */
 
-/* Returns the @i-th segment of the epoch: both slots of its home, then of its copies. NULL: no
- * more. */
+/* Returns the address of the @i-th segment of the epoch: the two segments of its home, then those
+ * of its copies. Returns NULL if there is no such segment. */
 static struct hsp_state_segment **own_segment(struct hsp_ex_epoch *e, uint32_t i)
 {
     uint32_t home = e->member ? 2 : 0;
@@ -65,7 +65,8 @@ static bool same_file(const struct hsp_state_segment *a, const struct hsp_state_
            0;
 }
 
-/* Returns the epoch's own mapping of the file of @s, or NULL if the file has another layout. */
+/* Returns the segment of the epoch that maps the same file as @s, or NULL if the file is of another
+ * layout. */
 static struct hsp_state_segment **own_mapping(struct hsp_ex_epoch *e,
                                               const struct hsp_state_segment *s)
 {
@@ -80,8 +81,8 @@ static struct hsp_state_segment **own_mapping(struct hsp_ex_epoch *e,
 
 /* ---- while a recovery is prepared ---- */
 
-/* Lists the rows to verify. If a file is mapped twice, the mapping for writing is used: its pages
- * are in memory. */
+/* Lists the rows to verify. If a file is mapped twice, as a source and by the epoch, the mapping of
+ * the epoch is used, because its pages are mapped already. */
 static enum hsp_status list_rows(struct hsp_ex_epoch *e, struct rows *l, struct hsp_err *err)
 {
     struct hsp_epoch_sources *src = e->from;
@@ -148,7 +149,7 @@ void hsp_epoch_verify_stop(struct hsp_ex_epoch *e)
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* Removes the segment with file @s from the sources. */
+/* Removes the segment that maps the file of @s from the sources. */
 static void forget_source(struct hsp_epoch_sources *src, const struct hsp_state_segment *s)
 {
     for (size_t i = 0; i < src->shards.n; i++) {
@@ -160,7 +161,8 @@ static void forget_source(struct hsp_epoch_sources *src, const struct hsp_state_
     }
 }
 
-/* Deletes the file of the damaged @s. A segment that the epoch writes to is made again. */
+/* Deletes the file of the damaged @s. If the epoch itself uses the file, a new segment is created
+ * for the epoch. */
 static enum hsp_status drop(struct hsp_ex_epoch *e, struct hsp_epoch_sources *src,
                             const struct hsp_state_segment *s, struct hsp_err *err)
 {
@@ -171,7 +173,8 @@ static enum hsp_status drop(struct hsp_ex_epoch *e, struct hsp_epoch_sources *sr
                        : hsp_segment_remove(e->env->state_dir, &key, err);
 }
 
-/* Reports the first damaged row of each segment. The rows of a segment are adjacent. */
+/* Reports the first damaged row of each segment, and deletes the segment. In @l the rows of a
+ * segment are adjacent. */
 static enum hsp_status drop_damaged(struct hsp_ex_epoch *e, struct hsp_epoch_sources *src,
                                     const struct rows *l, bool live, struct hsp_err *err)
 {
@@ -190,8 +193,8 @@ static enum hsp_status drop_damaged(struct hsp_ex_epoch *e, struct hsp_epoch_sou
     return st;
 }
 
-/* Checks that all that the table takes from this device is here. All kinds of a part are
- * adjacent. */
+/* Checks that all rows of the transfer table that this device has to send are on this device. Only
+ * the first kind is looked for, because a segment with one kind of a part has all kinds. */
 static enum hsp_status check_promises(const struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -241,7 +244,7 @@ enum hsp_status hsp_epoch_verify_end(struct hsp_ex_epoch *e, bool want, struct h
         hsp_epoch_verify_stop(e);
     }
     hsp_verify_end(c->threads, &n);
-    set_check(e, NULL); /* no thread stops it any more */
+    set_check(e, NULL); /* from now on no thread can stop the verification */
     (void)hsp_verify_free(c->threads);
     (void)pthread_mutex_lock(&e->lock);
     bool whole = want && !e->cancelled;
@@ -269,7 +272,7 @@ static int by_place(const void *a, const void *b)
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Sorts the rows by segment, each row once. */
+/* Sorts the rows by segment, and removes rows that are listed twice. */
 static void tidy(struct rows *l)
 {
     size_t n = 0;
@@ -284,7 +287,7 @@ static void tidy(struct rows *l)
     l->n = n;
 }
 
-/* Adds each row of a source segment of which @r has only a part. */
+/* Adds to @l each row of a source segment of which row @r of the table takes only a part. */
 static enum hsp_status add_cut(struct rows *l, const struct hsp_ex_epoch *e,
                                const struct hsp_epoch_sources *src, const struct hsp_pkg_row *r,
                                uint8_t kind, struct hsp_err *err)

@@ -1,11 +1,12 @@
 /* Runs the control thread of an executor (executor.h). The contract is in worker/agent/EXECUTOR.md.
  *
- * At most three epochs exist at a time: `running`, `next` (being prepared, or ready), and `left`,
- * which keeps its connections until the running epoch has voted. The happy path: PREPARE opens
- * `next`; START, or the hand-over of the running epoch, makes `next` the running epoch. Failure
- * modes: a peer breaks (the mesh's I/O thread notes the loss and wakes the control thread, which
- * aborts the epoch and reports to the agent); SEAL, DROP and STOP close epochs and wait for their
- * threads; the agent's end of file ends the executor. */
+ * At most three epochs exist at a time: `running`, `next` (being prepared, or ready), and `left`
+ * (the epoch that has handed over), which keeps its connections until the running epoch has voted.
+ * Without failures, PREPARE opens `next`, and START, or the hand-over of the running epoch, makes
+ * `next` the running epoch. If a peer breaks, an I/O thread of the mesh stores the loss and wakes
+ * the control thread, which aborts the epoch and reports to the agent. SEAL, DROP and STOP close
+ * epochs and wait for their threads. When the agent closes its end of the channel, the executor
+ * ends. */
 #include "worker/executor/executor.h"
 
 #include <errno.h>
@@ -32,8 +33,8 @@
 #include "worker/executor/reaper.h"
 #include "worker/state/segment_name.h"
 
-#define CONNECT_MS  10000             /* for connecting; hspmdd's prepare_timeout is longer */
-#define MESSAGE_MAX ((size_t)8 << 20) /* of a decoded body; the blob is not copied */
+#define CONNECT_MS  10000             /* to connect a mesh; hspmdd's prepare_timeout is longer */
+#define MESSAGE_MAX ((size_t)8 << 20) /* most bytes of a decoded body; the blob is not copied */
 
 struct executor {
     struct hsp_exec_env env;
@@ -81,8 +82,9 @@ static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e
     return hsp_epoch_close(e);
 }
 
-/* Ends @e after SEAL; the state may be sealed first (epoch_live.h). The heir reports the newest
- * steps again: rank 0 may be lost before any peer has noticed. */
+/* Ends @e after SEAL; before its end @e may seal the live version (epoch_live.h). The heir of rank
+ * 0 (epoch_report.h) reports the newest steps again, because rank 0 may be dead without any peer
+ * having noticed. */
 static struct hsp_ex_epoch *seal_epoch(struct executor *x, struct hsp_ex_epoch *e)
 {
     if (e != NULL) {
@@ -105,8 +107,8 @@ static bool has_begun(struct hsp_ex_epoch *e)
     return begun;
 }
 
-/* Makes `next` the running epoch if it has begun by itself: by a hand-over, or at a joiner by its
- * peers. */
+/* Makes `next` the running epoch if `next` has begun without a START: the running epoch has handed
+ * over to it, or, on a device that joins, its peers have begun it. */
 static void promote(struct executor *x)
 {
     if (x->next == NULL || !has_begun(x->next)) {
@@ -115,7 +117,7 @@ static void promote(struct executor *x)
     if (x->running != NULL) {
         x->left = end_epoch(x, x->left);
         x->left = x->running;
-        (void)pthread_mutex_lock(&x->left->lock); /* a holder does not hand over by itself */
+        (void)pthread_mutex_lock(&x->left->lock); /* a replica holder does not hand over itself */
         x->left->phase = x->left->phase == HSP_EPOCH_RUNNING ? HSP_EPOCH_LEFT : x->left->phase;
         (void)pthread_mutex_unlock(&x->left->lock);
     }
@@ -123,7 +125,8 @@ static void promote(struct executor *x)
     x->next = NULL;
 }
 
-/* Ends `left` when the running epoch has voted: no rank needs the old connections any more. */
+/* Ends `left` when the running epoch has passed a vote: then no rank needs the connections of
+ * `left` any more. */
 static void reap_left(struct executor *x)
 {
     if (x->left == NULL || x->running == NULL) {
@@ -138,8 +141,8 @@ static void reap_left(struct executor *x)
 }
 
 /* Returns true if a switch is prepared. A replica holder has no vote, so it learns late that the
- * members have left the running epoch. Until then the holder cannot tell a hand-over from a loss,
- * which members can. */
+ * members have left the running epoch. Until then the holder, unlike a member, cannot distinguish a
+ * hand-over from a loss. */
 static bool switching(const struct executor *x)
 {
     return x->next != NULL && x->next->p->mode == HSP_MODE_SWITCH &&
@@ -159,9 +162,10 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
     bool alive = e->phase == HSP_EPOCH_READY || e->phase == HSP_EPOCH_MOVING ||
                  e->phase == HSP_EPOCH_RUNNING ||
                  (e == x->running && e->keeps &&
-                  e->phase == HSP_EPOCH_FAILED); /* its thread leaves the report to this thread */
+                  e->phase == HSP_EPOCH_FAILED); /* its run thread leaves the report to us */
     bool act = e->lost && !e->told && !e->cancelled && alive;
-    /* True also after ARM: an armed epoch begins after the vote in which all are armed. */
+    /* True also after ARM: an armed epoch begins only after the vote in which all members are
+     * armed. */
     bool before_start = e->phase == HSP_EPOCH_READY && !e->go;
     if (act) {
         e->told = true;
@@ -186,9 +190,10 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
     tell(x, &m);
 }
 
-/* Trims the device when no epoch is left: frees the memory that ended epochs had to leave, now or
- * when the device is idle, beside the heartbeats. If no memory is left to free, executors that lack
- * room stop waiting: a trim may have ended while empty_pool looked. */
+/* Trims the device when no epoch is left: has the reaper free the memory that ended epochs could
+ * not free, now or when the device is idle; heartbeats go on meanwhile. If no memory is left to
+ * free, lets executors that wait for room of this device go on: the last trim may have ended just
+ * before empty_pool made them wait. */
 static void trim_idle(struct executor *x)
 {
     bool idle = x->running == NULL && x->next == NULL && x->left == NULL;
@@ -229,7 +234,8 @@ static bool same_layout(const struct hsp_ex_epoch *a, const struct hsp_ex_epoch 
     return a != NULL && a->p->job == b->p->job && a->p->plan == b->p->plan;
 }
 
-/* Drops the next epoch and its state, which may be as large as the device. */
+/* Ends the next epoch. If no other epoch uses its layout, its unsealed segments become spares
+ * (segment_pool.h); they may be as large as the memory of the device. */
 static void drop_next(struct executor *x)
 {
     if (x->next != NULL) {
@@ -241,7 +247,7 @@ static void drop_next(struct executor *x)
 static void close_next(struct executor *x)
 {
     disarm(x);
-    promote(x); /* the hand-over may have happened just before */
+    promote(x); /* the running epoch may have handed over just now */
     drop_next(x);
 }
 
@@ -262,13 +268,13 @@ static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch,
     if (x->left != NULL && x->left->p->job == job && x->left->number <= epoch) {
         x->left = end(x, x->left);
     }
-    epoch = epoch < x->newest ? epoch : x->newest; /* @epoch may be another cluster's number */
+    epoch = epoch < x->newest ? epoch : x->newest; /* @epoch may be a number of another cluster */
     if (x->job == job && x->floor < epoch) {
         x->floor = epoch;
     }
 }
 
-/* Returns true if @e is epoch @number of @job. Each job of a cluster numbers its epochs. */
+/* Returns true if @e is epoch @number of @job. Each job has its own numbers of epochs. */
 static bool is_epoch(const struct hsp_ex_epoch *e, uint32_t job, uint64_t number)
 {
     return e != NULL && e->p->job == job && e->number == number;
@@ -286,7 +292,7 @@ static void refuse(struct executor *x, const struct hsp_msg *m, const char *why)
     tell(x, &fail);
 }
 
-/* Refuses @m, whose epoch is over. */
+/* Refuses @m, a PREPARE for an epoch that is over. */
 static void refuse_over(struct executor *x, const struct hsp_msg *m)
 {
     char why[HSP_TEXT_MAX + 1];
@@ -297,8 +303,8 @@ static void refuse_over(struct executor *x, const struct hsp_msg *m)
     refuse(x, m, why);
 }
 
-/* Empties the pool. Pinned segments free their room when the device is trimmed, after the answer to
- * the agent. Another executor that lacks room waits for the trim. */
+/* Empties the pool of segments. The room of pinned segments is freed when the device is trimmed,
+ * after the answer to the agent. Another executor that lacks room waits for this trim. */
 static void empty_pool(struct executor *x)
 {
     hsp_pool_empty(&x->env);
@@ -319,7 +325,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
         x->newest = x->floor = 0;
     }
     if (is_epoch(x->running, p->job, m->epoch)) {
-        return; /* begun already, as STARTED reports */
+        return; /* the epoch has begun, and STARTED reports that */
     }
     if (m->epoch <= x->floor || (x->running != NULL && x->running->number > m->epoch)) {
         refuse_over(x, m);
@@ -330,7 +336,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
         if (phase == HSP_EPOCH_READY) {
             hsp_epoch_tell_ready(x->next);
         }
-        return; /* else the answer comes; a failed epoch's answer was lost: try again */
+        return; /* else an answer will come; that of a failed epoch was lost: try again */
     }
     close_next(x);
     x->newest = m->epoch > x->newest ? m->epoch : x->newest;
@@ -393,8 +399,8 @@ static void discard(struct executor *x, uint32_t job, uint64_t keep_plan)
     }
 }
 
-/* Drops data and segments when no epoch is left: the device may work for another job next, or stay
- * idle for long. A SEAL keeps the data, for mostly the same job goes on. */
+/* Frees cached data and segments when no epoch is left, because the device may work for another job
+ * next, or stay idle for long. Not called after SEAL, because mostly the same job goes on. */
 static void tidy_idle(struct executor *x)
 {
     if (x->running == NULL && x->next == NULL && x->left == NULL) {
@@ -453,7 +459,8 @@ static void on_checkpoint(struct executor *x, const struct hsp_msg *m)
     }
 }
 
-/* Begins a trace. An epoch that is over is not traced; hspmdd sees that the epoch is over. */
+/* Begins a trace. A TRACE for an epoch that is over is ignored; hspmdd notices that the epoch is
+ * over. */
 static void on_trace(struct executor *x, const struct hsp_msg *m)
 {
     const struct hsp_m_trace *t = &m->u.trace;
@@ -462,7 +469,7 @@ static void on_trace(struct executor *x, const struct hsp_msg *m)
     }
 }
 
-/* Answers WHERE for the running epoch, else for the prepared one. */
+/* Answers WHERE for the running epoch, or for the prepared epoch if none runs. */
 static void on_where(struct executor *x, const struct hsp_msg *m)
 {
     struct hsp_ex_epoch *e = x->running != NULL ? x->running : x->next;
@@ -497,7 +504,8 @@ static void handle(struct executor *x, const struct hsp_msg *m)
 
 /* ---- the loop ---- */
 
-/* Handles all messages that have arrived. Another status than HSP_OK ends the executor. */
+/* Handles all messages that have arrived. If it returns another status than HSP_OK, the executor
+ * ends. */
 static enum hsp_status receive(struct executor *x, struct hsp_err *err)
 {
     for (;;) {
@@ -523,8 +531,9 @@ static int serve(struct executor *x)
                           {.fd = x->env.wake_fd, .events = POLLIN}};
     struct hsp_err err = {0};
     for (;;) {
-        /* While the driver hangs the executor sends no heartbeats, and the agent kills it. Freeing
-         * much host memory may take minutes, and keeps no epoch from training. */
+        /* If the driver of the GPU hangs, the executor sends no heartbeats, and the agent kills it.
+         * Only device_reaper is asked: the other reaper may take minutes to free host memory, which
+         * stops no epoch. */
         bool silent = hsp_reaper_hangs(&x->device_reaper);
         int n = poll(p, 2, silent ? -1 : hsp_heartbeat_wait_ms(&x->beats));
         uint64_t count;
@@ -533,14 +542,14 @@ static int serve(struct executor *x)
             return 1;
         }
         if (n > 0 && p[1].revents != 0 && read(x->env.wake_fd, &count, sizeof count) < 0) {
-            count = 0; /* the counter was read: housekeeping runs anyway */
+            count = 0; /* another read has reset the counter: housekeeping runs anyway */
         }
         housekeeping(x);
         if (n > 0 && p[0].revents != 0) {
             enum hsp_status st = receive(x, &err);
             if (st == HSP_ECLOSED) {
                 /* The agent is gone. The process exits without closing its meshes, so that the
-                 * peers see a loss and not an abort, which any of them might have begun. */
+                 * peers see a lost peer. An abort would not tell them which peer is the cause. */
                 hsp_nccllog_tell(x->env.nccl_log, x->env.log);
                 hsp_pool_tidy(&x->env);
                 _exit(0);
@@ -620,7 +629,7 @@ static void close_all(struct executor *x)
     x->running = hsp_epoch_close(x->running);
     x->left = hsp_epoch_close(x->left);
     hsp_pool_empty(&x->env);
-    hsp_reaper_close(&x->device_reaper); /* gives to the second reaper */
+    hsp_reaper_close(&x->device_reaper); /* passes its work on to the second reaper */
     hsp_reaper_close(&x->reaper);
     hsp_disk_threads_close(&x->env.disks);
     x->env.data = hsp_data_cache_free(x->env.data);

@@ -1,4 +1,4 @@
-/* Runs the executor, the process that owns one device and runs its programs.
+/* Runs the executor: the process that owns one device and runs the device's programs.
  *
  * Role:    `hspmd-worker --executor FD ...`, started and supervised by the agent. An executor never
  *          outlives its agent.
@@ -14,8 +14,8 @@
 #include "worker/comm/mesh/mesh.h"
 #include "worker/executor/nccl_log.h"
 
-/* Exit status of an executor whose device has failed or cannot be used: only a new process or an
- * administrator can help. */
+/* Exit status of an executor whose device has failed or cannot be opened: the agent has to start a
+ * new process, or an administrator has to help. */
 #define HSP_EXIT_DEVICE 4
 
 struct hsp_executor_opts {
@@ -23,10 +23,10 @@ struct hsp_executor_opts {
     uint32_t device;
     int gpu_index; /* index of the GPU in CUDA's order; -1: a CPU */
     const char *node, *state_dir;
-    const char *listen, *advertise;    /* of the data plane; advertise NULL: same as listen */
+    const char *listen, *advertise;    /* addresses of the data plane; advertise NULL: listen */
     enum hsp_mesh_transport transport; /* transport to devices of this host */
     double speed;                      /* part of a core; 1: not paced */
-    uint64_t mem_bytes;                /* memory offered to jobs; at a GPU also its limit */
+    uint64_t mem_bytes;                /* memory offered to jobs; on a GPU no more can be taken */
     uint32_t threads;                  /* threads of a CPU device */
     uint32_t heartbeat_ms;
     const char *audit_dir;        /* NULL: no audit */
@@ -35,18 +35,18 @@ struct hsp_executor_opts {
     uint64_t gpu;                 /* hash of the GPU's identity (hsp_device_identity); 0: no GPU */
     bool nccl_unknown;            /* NCCL may have settings that are not in the environment */
     const char *nccl;             /* library of NCCL, for tests; NULL: libnccl.so.2 */
-    struct hsp_nccllog *nccl_log; /* closed at the end; NULL: NCCL has no log, or its own file */
+    struct hsp_nccllog *nccl_log; /* closed at the end; NULL: NCCL has no log here */
     struct hsp_logger *log;
     /* For tests: opens the device. NULL: the CPU, or GPU gpu_index by its library. */
     enum hsp_status (*open)(const struct hsp_executor_opts *o, struct hsp_backend **ret,
                             struct hsp_err *err);
 };
 
-/* Serves until the agent closes the channel. Returns the exit status of the process: 0; 1 if the
- * executor could not start or an agent's message was malformed; HSP_EXIT_DEVICE if the device could
- * not be opened.
- * If the device fails later, the process ends at once with HSP_EXIT_DEVICE: sealed state is in the
- * segments, and the peers see a loss. */
+/* Obeys the agent until the agent closes the channel. Returns the exit status of the process: 0; 1
+ * if the executor could not start or a message of the agent was malformed; HSP_EXIT_DEVICE if the
+ * device could not be opened. If the device fails later, the process exits at once with
+ * HSP_EXIT_DEVICE. The sealed state survives in the segments, which are files, and the peers see a
+ * lost peer. */
 int hsp_executor_main(const struct hsp_executor_opts *o);
 
 #endif

@@ -50,8 +50,8 @@ static const struct option OPTIONS[] = {{"executor", required_argument, NULL, FD
                                         {"nccl-settings", required_argument, NULL, NCCL},
                                         {"log-level", required_argument, NULL, LEVEL},
                                         {NULL, 0, NULL, 0}};
-/* Limit of open files, as in the systemd unit: three meshes an epoch, two epochs in a switch,
- * segments, data files. */
+/* Limit of open files, equal to that in the systemd unit. Files are needed for three meshes of each
+ * epoch, two epochs in a switch, segments, and data files. */
 #define FILES 262144
 #define OPTIONAL                                                                           \
     ((1u << ADVERTISE) | (1u << AUDIT) | (1u << KILL) | (1u << BARE) | (1u << TRANSPORT) | \
@@ -70,7 +70,7 @@ static bool number(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
     return hsp_parse_u64(s, ret) && *ret >= min && *ret <= max;
 }
 
-/* Takes one option. Returns false if its value is wrong. */
+/* Stores the value @s of option @which. Returns false if the value is wrong. */
 static bool take(int which, const char *s, struct hsp_executor_opts *o, enum hsp_log_level *level)
 {
     uint64_t n = 0;
@@ -122,7 +122,7 @@ enum hsp_status hsp_execargs_parse(int argc, char **argv, struct hsp_executor_op
     enum hsp_log_level level = HSP_LOG_INFO;
     unsigned seen = OPTIONAL;
     int c;
-    optind = 0; /* from the start again, for the caller may have parsed the options before */
+    optind = 0; /* begin again: the caller may have called getopt before */
     opterr = 0;
     while ((c = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
         if (c < 0 || c > LEVEL) {
@@ -157,7 +157,7 @@ int hsp_execargs_main(int argc, char **argv)
         return 2;
     }
     (void)hsp_nofile_raise(FILES);
-    (void)signal(SIGPIPE, SIG_IGN);         /* a closed peer is an error of a write */
+    (void)signal(SIGPIPE, SIG_IGN);         /* a write to a closed peer returns an error */
     (void)prctl(PR_SET_NAME, "hspmd-exec"); /* else ps shows "exe" */
     o.log = hsp_log_new(STDERR_FILENO, level);
     hsp_log_on_assert(o.log);

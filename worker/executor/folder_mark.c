@@ -12,10 +12,11 @@ void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
     (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
 }
 
-/* A member that joins a job with a shared folder makes no folder: if the folder is missing, the
- * path is not mounted. A mark below the mount point would say, each time the mount is missing, that
- * the job has no checkpoints. So the member that has made the folder does not make it again either.
- * Where each node has its own folder, a joining node has no mark yet. */
+/* A member that joins a job with a shared folder does not make the folder: if the folder is
+ * missing, the path is not mounted. A folder with a mark below the mount point would say, whenever
+ * the mount is missing, that the job has no checkpoints. For the same reason the member that has
+ * made the folder does not make it again. If each node has its own folder, a joining node has no
+ * mark yet, so each member makes its folder. */
 bool hsp_epoch_marks_folder(const struct hsp_ex_epoch *e)
 {
     bool begins = e->p->mode == HSP_MODE_FRESH && e->p->rank == 0 && !atomic_load(&e->marked);
@@ -55,8 +56,8 @@ static enum hsp_status mark(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* Reports a failed mark when the job begins, so that a missing mount is known before the first
- * checkpoint. */
+/* Reports a failed mark if the job begins with this epoch, so that a missing mount is known before
+ * the first checkpoint. */
 static void tell_begin(struct hsp_ex_epoch *e, struct hsp_err *why)
 {
     if (e->p->mode != HSP_MODE_FRESH || e->p->rank != 0) {
@@ -85,7 +86,7 @@ void hsp_epoch_mark_folder(struct hsp_ex_epoch *e)
                   "checkpoints wait until there is an answer; is its file server up?"
                 : "checkpoint.path of job %u cannot be used here: %s",
             e->p->job, err.msg);
-    if (st != HSP_ETIMEDOUT) { /* may still succeed: the first checkpoint shows it */
+    if (st != HSP_ETIMEDOUT) { /* the mark may still succeed; the first checkpoint will show that */
         tell_begin(e, &err);
     }
 }

@@ -1,8 +1,8 @@
-/* The happy path: the helper thread does the work and makes done_fd readable, and the control
+/* Without failures, the helper thread does the work and makes done_fd readable, and the control
  * thread waits for done_fd.
  *
- * Possible failure modes: no thread (the control thread does the work, without heartbeats); work
- * that hangs (the agent kills the process). */
+ * If there is no thread, the control thread does the work itself, without heartbeats. If the work
+ * hangs, heartbeats stop and the agent kills the process. */
 #include "worker/executor/heartbeat.h"
 
 #include <errno.h>
@@ -94,10 +94,10 @@ void hsp_heartbeat_during(struct hsp_heartbeat *h, void (*work)(void *on), void 
     }
     while (read(h->done_fd, &count, sizeof count) < 0) {
         bool silent = now_ms() >= until;
-        (void)poll(&done, 1, silent ? -1 : hsp_heartbeat_wait_ms(h)); /* done_fd is read again */
+        (void)poll(&done, 1, silent ? -1 : hsp_heartbeat_wait_ms(h)); /* read() comes next */
         if (!silent) {
             hsp_heartbeat_beat(h);
         }
     }
-    (void)pthread_join(thread, NULL); /* the helper thread ends now */
+    (void)pthread_join(thread, NULL); /* the helper thread is ending */
 }

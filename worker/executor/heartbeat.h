@@ -7,7 +7,7 @@
  *            thread handles no message meanwhile, so messages keep their order.
  * Purity:    shell (a thread, the channel).
  * Threads:   the control thread.
- * Bounds:    HSP_HEARTBEAT_LONG_MS: after that time the control thread waits in silence.
+ * Bounds: after HSP_HEARTBEAT_LONG_MS of one piece of work no more heartbeats are sent.
  */
 #ifndef HSP_HEARTBEAT_H
 #define HSP_HEARTBEAT_H
@@ -16,7 +16,8 @@
 #include "proto/host/log.h"
 #include "worker/executor/agent_channel.h"
 
-/* Work that takes longer hangs: only the end of the process helps. */
+/* Work that takes longer counts as hanging. Then heartbeats stop, and the agent kills the
+ * process. */
 #define HSP_HEARTBEAT_LONG_MS 60000u
 
 struct hsp_heartbeat {
@@ -28,8 +29,8 @@ struct hsp_heartbeat {
     int done_fd;    /* eventfd: the work is done */
 };
 
-/* Opens heartbeats each @every_ms, the first one at once. HSP_EIO: no descriptor; close @h all the
- * same. */
+/* Opens heartbeats each @every_ms, the first one at once. Returns HSP_EIO if there is no
+ * descriptor; close @h in that case, too. */
 enum hsp_status hsp_heartbeat_open(struct hsp_heartbeat *h, struct hsp_chan *chan,
                                    uint32_t every_ms, struct hsp_logger *log, struct hsp_err *err);
 void hsp_heartbeat_close(struct hsp_heartbeat *h);
@@ -39,7 +40,8 @@ int hsp_heartbeat_wait_ms(const struct hsp_heartbeat *h);
 void hsp_heartbeat_beat(struct hsp_heartbeat *h);
 /* Sets the period to @every_ms; the next heartbeat is due at once. */
 void hsp_heartbeat_pace(struct hsp_heartbeat *h, uint32_t every_ms);
-/* Has a thread call work(on), sends heartbeats meanwhile, and returns when work has returned. */
+/* Has a helper thread call work(on), sends heartbeats meanwhile, and returns when work has
+ * returned. */
 void hsp_heartbeat_during(struct hsp_heartbeat *h, void (*work)(void *on), void *on);
 
 #endif

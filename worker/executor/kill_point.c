@@ -27,7 +27,8 @@ struct order {
     uint32_t stay_ms;
 };
 
-/* Reads the order to this rank. Returns false if there is no order, or the file is no order. */
+/* Reads the order for this rank from @path. Returns false if there is no file, or the file is no
+ * order. */
 static bool read_order(const char *path, struct order *ret)
 {
     char text[ORDER_BYTES];
@@ -42,8 +43,8 @@ static bool read_order(const char *path, struct order *ret)
            ret->stay_ms <= STAY_MAX_MS;
 }
 
-/* Takes the order for this point. Returns false if there is none: of two epochs with this rank one
- * takes the order. */
+/* Takes the order for this point, and deletes it. Returns false if there is no order; if two epochs
+ * have this rank, only one of them gets the order. */
 static bool taken(struct hsp_ex_epoch *e, enum hsp_kill_place point, uint64_t step,
                   struct order *ret)
 {
@@ -64,7 +65,7 @@ static bool taken(struct hsp_ex_epoch *e, enum hsp_kill_place point, uint64_t st
     if (fd >= 0) {
         (void)close(fd);
     }
-    if (written != n) { /* the waiting test reports the missing file */
+    if (written != n) { /* the test waits for the file and reports that it is missing */
         hsp_log(e->env->log, HSP_LOG_ERROR, "executor", "cannot write %s", path);
     }
     return true;
@@ -76,7 +77,7 @@ static void obey(const struct order *o)
                                   .tv_nsec = (long)(o->stay_ms % 1000) * 1000000};
     (void)nanosleep(&stay, NULL);
     if (strcmp(o->who, "agent") == 0) {
-        (void)kill(getppid(), SIGKILL); /* the agent has the same user; this process ends with it */
+        (void)kill(getppid(), SIGKILL); /* the agent has our user; this process ends, too */
     }
     (void)kill(getpid(), SIGKILL);
 }

@@ -1,16 +1,17 @@
-/* Ends this process at a named point of an epoch, for tests of recoveries.
+/* Kills this process at a named point of an epoch, for tests of recoveries. Terms: epoch.h.
  *
- * Role:    called at each point at which a death has consequences of its own. Does nothing without
+ * Role: called at each point where a death leads to another kind of recovery. Does nothing without
  *          the option --kill-points DIR, which no help text names.
  * Purity:  shell (files, signals).
  * Threads: any thread of an epoch.
- * Format:  an order is the file DIR/RANK with one line "POINT FROM WHO MS", for example
- *          "seal.in 40 executor 0". RANK is the rank in the epoch, also of a replica holder. FROM:
- *          the least step for points of votes and updates, the least version for other points.
- *          `WHO`: executor, or agent, which is killed first. MS: the time, 10000 at most, for which
- *          the thread stays at the point before it kills; the other threads go on. The thread that
- *          takes an order deletes the order and writes DIR/RANK.hit: "POINT STEP EPOCH NODE". A
- *          file that is no order is left alone, and an epoch that is over takes no order.
+ * Format:  an order is the file DIR/RANK with one line "POINT FROM WHO MS", for example "seal.in 40
+ *          executor 0". RANK is the rank in the epoch, also of a replica holder. FROM: the least
+ *          step for points of votes and updates, the least version for other points. `WHO`:
+ *          "executor", or "agent" to kill the agent first and then the executor. MS: the time,
+ *          10000 at most, for which the thread waits at the point before it kills; the other
+ *          threads go on. The thread that obeys an order deletes the file and writes DIR/RANK.hit:
+ *          "POINT STEP EPOCH NODE". A file of any other form is left alone, and an epoch that is
+ *          over obeys no order.
  */
 #ifndef HSP_KILL_POINT_H
 #define HSP_KILL_POINT_H
@@ -46,11 +47,12 @@ enum hsp_kill_place {
 #undef X
 };
 
-/* Ends this process if an order names @point and @step. */
+/* Kills this process if there is an order for @point with FROM at most @step. */
 void hsp_kill_point(struct hsp_ex_epoch *e, enum hsp_kill_place point, uint64_t step);
-/* The points before and in a vote, called by the voting thread. @mine: the record to be sent. */
+/* The points before and in a vote; called by the thread that votes. @mine: the record to be
+ * sent. */
 void hsp_kill_vote(struct hsp_ex_epoch *e, const struct hsp_vote_record *mine);
-/* The point in an update, after instruction @instr of the running program. */
+/* The point in an update; called after instruction @instr of the running program. */
 void hsp_kill_instr(struct hsp_ex_epoch *e, uint32_t instr);
 
 #endif

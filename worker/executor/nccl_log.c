@@ -13,10 +13,10 @@
 #define CHUNK ((size_t)64 << 10)
 
 struct hsp_nccllog {
-    pthread_mutex_t lock; /* of the fields below */
+    pthread_mutex_t lock; /* protects the fields below */
     int fd;
     off_t at;           /* bytes read so far */
-    uint32_t n, untold; /* lines logged, and not logged, by this call of tell */
+    uint32_t n, untold; /* lines logged, and left out, by this hsp_nccllog_tell */
     uint32_t next;
     uint64_t told[HSP_NCCLLOG_LINES]; /* hashes of the last lines, in a ring */
 };
@@ -96,7 +96,7 @@ void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_logger *log)
     char *chunk = l != NULL ? malloc(CHUNK + 1) : NULL;
     ssize_t n = 0;
     if (chunk == NULL) {
-        return; /* the next call may have memory */
+        return; /* the next call may get memory */
     }
     (void)pthread_mutex_lock(&l->lock);
     l->n = l->untold = 0;
@@ -110,13 +110,13 @@ void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_logger *log)
         }
         l->at += line > chunk ? line - chunk : (n == (ssize_t)CHUNK ? n : 0);
         if (n < (ssize_t)CHUNK) {
-            break; /* the rest of a line comes later */
+            break; /* the rest of this line is not written yet */
         }
     }
     if (l->untold > 0) {
         hsp_log(log, HSP_LOG_WARN, "nccl", "%u more lines are not logged", l->untold);
     }
-    if (l->at > 0) { /* NCCL appends after it; on failure the text stays */
+    if (l->at > 0) { /* deletes the text; NCCL appends; on failure it stays */
         (void)fallocate(l->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, l->at);
     }
     (void)pthread_mutex_unlock(&l->lock);

@@ -1,19 +1,19 @@
-/* Copies the choices of NCCL into the executor's log: the interface of its bootstrap, its network,
- * its warnings.
+/* Copies lines of NCCL into the executor's log: the interface that its bootstrap uses, its network,
+ * and its warnings.
  *
- * Role:    opened before the executor has threads. epoch_nccl.c calls hsp_nccllog_tell at each
- *          PREPARE, in which NCCL chooses, and at the end of each epoch, for warnings. Closed by
- *          the executor.
+ * Role:    opened before the executor starts threads, and closed by the executor. epoch_nccl.c
+ *          calls hsp_nccllog_tell at each PREPARE, in which NCCL chooses interface and network, and
+ *          at the end of each epoch, for warnings.
  * Purity:  shell (environment, a file in memory); hsp_nccllog_line is pure.
- * Threads: tell by any.
- * Bounds:  HSP_NCCLLOG_LINES lines for each call of tell, and the number of further lines. A line
- *          that is among the last HSP_NCCLLOG_LINES is not repeated. Lines of NCCL are deleted
- *          after they were read.
+ * Threads: any thread may call hsp_nccllog_tell.
+ * Bounds:  each call of hsp_nccllog_tell logs at most HSP_NCCLLOG_LINES lines, and the number of
+ *          further lines. A line that equals one of the last HSP_NCCLLOG_LINES lines is not logged
+ *          again. The lines of NCCL are deleted after they are read.
  *
  * NCCL has no call that returns its choices. NCCL writes lines to NCCL_DEBUG_FILE, here a file in
- * memory: no thread reads while NCCL writes, so a pipe could block NCCL. "Using network" is only
- * written with INIT. Where an administrator has set NCCL_DEBUG, NCCL_DEBUG_SUBSYS or
- * NCCL_DEBUG_FILE, this file changes nothing. */
+ * memory: no thread reads while NCCL writes, so a pipe could fill up and block NCCL. NCCL writes
+ * the line "Using network" only if NCCL_DEBUG_SUBSYS has INIT. If an administrator has set
+ * NCCL_DEBUG, NCCL_DEBUG_SUBSYS or NCCL_DEBUG_FILE, this module changes nothing. */
 #ifndef HSP_NCCL_LOG_H
 #define HSP_NCCL_LOG_H
 #include "proto/host/log.h"

@@ -1,9 +1,9 @@
-/* The happy path: the first gift wakes the thread, which takes one gift after the other and waits
+/* Without failures, a gift wakes the thread, which makes the calls of all gifts in turn and waits
  * for the next gift.
  *
- * Possible failure modes: a call never returns (hsp_reaper_hangs returns true; for device memory
- * the agent ends the process); no descriptor of the folder (executors that lack room do not
- * wait). */
+ * If a call never returns, hsp_reaper_hangs returns true; if the call frees device memory, the
+ * agent then kills the process. If there is no descriptor for the folder, executors that lack room
+ * do not wait. */
 #include "worker/executor/reaper.h"
 
 #include <unistd.h>

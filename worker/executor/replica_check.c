@@ -20,15 +20,16 @@
 #define NONE            UINT32_MAX
 #define MAX_REPLICAS    ((size_t)4 * HSP_PKG_ROWS)
 
-/* A part and kind with a replica on another rank. */
+/* A part of one kind that another rank has, too. */
 struct replica {
     uint32_t row; /* row of the home */
-    bool whole;   /* the part is all of that row */
+    bool whole;   /* the part is the complete row */
     struct hsp_box box;
     uint64_t hash[2]; /* one for each segment */
 };
 
-/* A piece of a row of which only parts are replicas: a replica, or the rest between replicas. */
+/* A piece of a *cut* row, i.e. a row of which other ranks have only parts: a replica, or a rest
+ * that no other rank has. */
 struct piece {
     uint32_t row, replica; /* replica NONE: no other rank has the piece */
     struct hsp_box box;
@@ -36,9 +37,9 @@ struct piece {
 
 struct hsp_replica_check {
     size_t n, cap, n_pieces, cap_pieces;
-    struct replica *replica;    /* the replicas of one box, one for each kind, are adjacent */
+    struct replica *replica;    /* the replicas of one box are adjacent, one for each kind */
     struct piece *piece;        /* in the order of rows */
-    uint32_t *of_link;          /* [replicas.n] the first replica of the link */
+    uint32_t *of_link;          /* [replicas.n] for each link its first replica */
     bool *cut;                  /* [rows of the home] the row is cut */
     uint64_t *hash;             /* [rows of the home] hashes for the seal */
     struct hsp_hash_call *call; /* [rows of the home] calls of a backend */
@@ -63,7 +64,7 @@ static int by_place(const void *a, const void *b)
                               : x->row > y->row;
 }
 
-/* Lists the rows of the home for searches. */
+/* Lists the rows of the home, sorted for find_row. Returns NULL if memory is lacking. */
 static struct place *list_places(const struct hsp_state_segment *home)
 {
     uint32_t n = hsp_segment_n(home);
@@ -105,8 +106,9 @@ static bool same_part(const struct hsp_pkg_row *a, const struct hsp_pkg_row *b)
     return a->param == b->param && hsp_box_equal(&a->box, &b->box);
 }
 
-/* Adds the replicas of link @i, one for each kind. The link shares the replicas of the link before
- * if both have the same part. */
+/* Adds the replicas of link @i (row i of the table of replicas: two neighbours in the ring of a
+ * part), one for each kind. If the previous link has the same part, both links use the same
+ * replicas. */
 static enum hsp_status add_replicas(struct hsp_ex_epoch *e, struct hsp_replica_check *t,
                                     const struct place *places, uint32_t i, struct hsp_err *err)
 {
@@ -143,7 +145,7 @@ static enum hsp_status add_piece(struct hsp_replica_check *t, uint32_t row, uint
     return HSP_OK;
 }
 
-/* Cuts a row along its replicas. */
+/* Lists the pieces of row @row, if it is cut: its replicas, and the rest between them. */
 static enum hsp_status cut_row(struct hsp_ex_epoch *e, struct hsp_replica_check *t, uint32_t row,
                                const uint32_t *first, const uint32_t *next, struct hsp_err *err)
 {
@@ -236,8 +238,9 @@ static uint64_t hash_part(const struct hsp_state_segment *s, uint32_t row,
     return hsp_box_hash(&id, box, &r->box, (const uint8_t *)hsp_segment_area(s) + r->offset);
 }
 
-/* Hashes the rows that are not cut; the hash of a cut row becomes 0. A CPU backend has idle threads
- * for hashing, a GPU has none for host memory. */
+/* Hashes the rows that are not cut; the hash of a cut row becomes 0. On a CPU the backend does
+ * that, with threads that the step leaves idle. A GPU has no threads for host memory, so this
+ * thread hashes. */
 static void hash_rows(struct hsp_ex_epoch *e, const struct hsp_state_segment *s)
 {
     struct hsp_replica_check *t = e->replica_check;
@@ -260,7 +263,8 @@ static void hash_rows(struct hsp_ex_epoch *e, const struct hsp_state_segment *s)
     }
 }
 
-/* Finds the first row that differs from the row as the update wrote it, or NONE. */
+/* Finds the first row whose hash differs from that in @wrote, made when the update wrote the row.
+ * Returns NONE if all are equal. */
 static uint32_t first_changed(const struct hsp_replica_check *t, const uint64_t *wrote, uint32_t n)
 {
     for (uint32_t i = 0; wrote != NULL && i < n; i++) {
@@ -300,14 +304,16 @@ enum hsp_status hsp_replica_check_seal(struct hsp_ex_epoch *e, uint64_t version,
     return HSP_OK;
 }
 
-/* Makes the hashes of the sealed @version, whose state came from another rank. Returns its slot. */
+/* Makes the hashes of the replicas of the sealed @version, unless hsp_replica_check_seal has made
+ * them: a version that came from another rank was sealed without it. Returns the number of its
+ * segment. */
 static uint32_t make_hashes(struct hsp_ex_epoch *e, uint64_t version)
 {
     struct hsp_replica_check *t = e->replica_check;
     uint32_t slot = hsp_slot_of(&e->slots, e->seg, version);
     const struct hsp_state_segment *s = e->seg[slot];
     if (t->version[slot] == version) {
-        return slot; /* made before, maybe by another thread */
+        return slot; /* made already, maybe by another thread */
     }
     for (size_t i = 0; i < t->n; i++) {
         struct replica *x = &t->replica[i];
@@ -317,8 +323,8 @@ static uint32_t make_hashes(struct hsp_ex_epoch *e, uint64_t version)
     return slot;
 }
 
-/* Returns the weight of a link and kind, the same at both ends. The weight is odd, so the product
- * with a difference of hashes is not 0. */
+/* Returns the weight of link @r for @kind, which is equal at both ends of the link. The weight is
+ * odd, so its product with a difference of hashes, mod 2^64, is not 0. */
 static uint64_t weight(const struct hsp_pkg_row *r, uint8_t kind)
 {
     uint64_t w = hsp_mix64((uint64_t)r->from << 32 | r->to);
@@ -346,11 +352,11 @@ uint64_t hsp_replica_check_sum(struct hsp_ex_epoch *e, uint64_t version)
 
 /* ---- replicas that differ ---- */
 
-/* The state of a sealed version on this rank. */
+/* The result of comparing a version on this rank with its seal. */
 struct seen {
-    bool sealed;  /* still sealed; else damage was found in it meanwhile */
+    bool sealed;  /* still sealed; else damage was found and it was unsealed */
     uint32_t row; /* the first row that differs from its seal, or NONE */
-    bool in_use;  /* the row differs in device memory; the segment fits the seal */
+    bool in_use;  /* the row differs in device memory, and the segment is undamaged */
 };
 
 static bool is_sound(const struct seen *s)
@@ -362,11 +368,11 @@ struct settling {
     struct hsp_ex_epoch *e;
     uint64_t version;
     uint32_t slot;                 /* slot of the version */
-    bool follows;                  /* the version before was sealed, too */
+    bool follows;                  /* the version before was due, so it was sealed, too */
     struct seen now, before;       /* this version and the version before */
-    bool intact;                   /* the state that was hashed fits its seal */
-    bool placed;                   /* some rank is wrong, or may be */
-    struct hsp_replica_view *seen; /* [links * kinds] views of the other ends */
+    bool intact;                   /* this rank knows of no damage of the hashed state */
+    bool placed;                   /* at least one rank is wrong, or may be wrong */
+    struct hsp_replica_view *seen; /* [links * kinds] hashes at the other ends */
 };
 
 static uint64_t on_device(struct hsp_ex_epoch *e)
@@ -377,9 +383,9 @@ static uint64_t on_device(struct hsp_ex_epoch *e)
     return newest;
 }
 
-/* Compares the home of @version with its seal: first the segment, then device memory if it has this
- * version. An older version was compared, as its update has read it, before the result of that
- * update was sealed. */
+/* Compares the home of @version with its seal: first the segment, then device memory if @version is
+ * the newest version there. If it is older, the sums of the update that read it were compared
+ * before the result of that update was sealed. */
 static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct seen *ret,
                             struct hsp_err *err)
 {
@@ -408,8 +414,9 @@ static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct see
     return st;
 }
 
-/* Lists this rank's hashes for rank @peer, in the order of the table, after a word that says
- * whether this rank is intact. @out NULL: counts the words. */
+/* Writes to @out the message for rank @peer: a word that says whether this rank's memory equals its
+ * seal, then this rank's hashes of the parts that both ranks have, in the order of the table.
+ * Returns the number of words. @out NULL: only counts the words. */
 static size_t words_for(const struct settling *s, uint32_t peer, uint64_t *out)
 {
     const struct hsp_ex_epoch *e = s->e;
@@ -441,7 +448,8 @@ static void take_words(struct settling *s, uint32_t peer, const uint64_t *in)
     }
 }
 
-/* Exchanges hashes with every rank that has a replica of this one. Sends do not wait. */
+/* Exchanges hashes with every rank that is a neighbour of this rank in the ring of a part. Sends do
+ * not wait for the receiver. */
 static enum hsp_status exchange(struct settling *s, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = s->e;
@@ -471,7 +479,8 @@ static enum hsp_status exchange(struct settling *s, struct hsp_err *err)
     return st;
 }
 
-/* Finds the first of this rank's replicas that is wrong or may be wrong, or NONE. */
+/* Finds the first of this rank's replicas that is wrong or may be wrong. Returns NONE if there is
+ * none. */
 static uint32_t first_wrong(const struct settling *s)
 {
     const struct hsp_ex_epoch *e = s->e;
@@ -495,7 +504,7 @@ static uint32_t first_wrong(const struct settling *s)
     return NONE;
 }
 
-/* Exchanges the verdicts of all ranks, and names the wrong ranks in @err. */
+/* Exchanges with all ranks whether each is wrong, and names the wrong ranks in @err. */
 static enum hsp_status announce(struct settling *s, bool wrong, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = s->e;
@@ -536,7 +545,8 @@ static enum hsp_status announce(struct settling *s, bool wrong, struct hsp_err *
     return st;
 }
 
-/* Unseals @version here, home and copies, so that no recovery begins with it. */
+/* Unseals @version on this rank, in its home and in its copies, so that no recovery begins with
+ * it. */
 static void give_up(struct hsp_ex_epoch *e, uint64_t version)
 {
     struct hsp_state_segment *home = hsp_epoch_home(e, version);
@@ -552,8 +562,8 @@ static void give_up(struct hsp_ex_epoch *e, uint64_t version)
     }
 }
 
-/* Reports damage once: damage of the version before if it was seen there, else damage of this
- * version. */
+/* Reports damage of this rank once: damage of the version before if there is some, else damage of
+ * this version. */
 static void tell_wrong(struct settling *s, uint32_t wrong)
 {
     struct hsp_ex_epoch *e = s->e;
@@ -575,7 +585,7 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     uint32_t wrong = NONE;
     s->seen = calloc((size_t)e->pkg.replicas.n * e->pkg.n_kinds + 1, sizeof *s->seen);
     s->before = (struct seen){.sealed = true, .row = NONE};
-    if (!first) { /* first: a rank may die before it has unsealed the version */
+    if (!first) { /* at once: a rank may die before it has unsealed the version */
         hsp_epoch_tell_given_up(e, s->version, "replicas differ");
     }
     enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->now, err)
@@ -583,10 +593,10 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     if (st == HSP_OK && !first && on_device(e) == s->version && s->follows) {
         st = look(e, s->version - 1, &s->before, err);
     }
-    /* Device memory is a copy of the segment of the first version, not the segment a copy of device
-     * memory. */
+    /* For the first version, device memory was loaded from the segment. So damage in device memory
+     * alone does not mean that the segment, which was hashed, is wrong. */
     s->intact = is_sound(&s->before) && (is_sound(&s->now) || (first && s->now.in_use));
-    if (!first) { /* in any case, since SEALED must not offer it */
+    if (!first) { /* in any case: SEALED must not offer this version */
         give_up(e, s->version);
     }
     st = st == HSP_OK ? exchange(s, err) : st;
@@ -598,7 +608,7 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
         }
         st = announce(s, wrong != NONE || !s->intact, err);
     }
-    if (first && st == HSP_EDIGEST && !s->placed) { /* no rank is known to be right */
+    if (first && st == HSP_EDIGEST && !s->placed) { /* no rank was found wrong */
         hsp_epoch_tell_given_up(e, s->version, "replicas differ");
         give_up(e, s->version);
     }

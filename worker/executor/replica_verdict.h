@@ -3,8 +3,9 @@
  *
  * Purity:  pure.
  * Example: three ranks have hashes 7, 7, 9. The third rank differs from both of its neighbours,
- *          which agree: the third rank is wrong. Of two ranks with 7 and 9, the rank whose memory
- *          differs from its seal is wrong. If neither memory differs, both count as wrong.
+ *          whose hashes are equal: the third rank is wrong. If only two ranks have the part, with
+ *          hashes 7 and 9, the rank whose memory differs from its seal (the hashes stored with its
+ *          segment) is wrong. If neither memory differs from its seal, both ranks count as wrong.
  */
 #ifndef HSP_REPLICA_VERDICT_H
 #define HSP_REPLICA_VERDICT_H
@@ -13,12 +14,12 @@
 
 struct hsp_replica_view { /* the view of one rank */
     uint64_t hash;
-    bool intact; /* its memory equals its seal, as far as the rank knows */
+    bool intact; /* the rank knows of no difference between its memory and its seal */
 };
 
-/* Returns true if replica @mine is wrong or may be wrong. @other: the views of the @n neighbours, 1
- * where two ranks have the part, else 2. A replica that equals one of two neighbours is right: the
- * other neighbour finds its own replica wrong. */
+/* Returns true if replica @mine is wrong or may be wrong. @other: the views of the @n neighbours;
+ * @n is 1 if two ranks have the part, else 2. If replica @mine equals that of one of two
+ * neighbours, it is right, and the other neighbour finds its own replica wrong. */
 bool hsp_replica_wrong(const struct hsp_replica_view *mine, const struct hsp_replica_view *other,
                        uint32_t n);
 

@@ -1,5 +1,5 @@
-/* Another process may free the pages of a spare at any moment, so this file never reads them:
- * struct hsp_pooled has all facts about a spare. */
+/* Another process may free the pages of a spare at any moment. So this file never reads those
+ * pages: struct hsp_pooled has all that is needed about a spare. */
 #include "worker/executor/segment_pool.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct hsp_pooled {
     struct hsp_segment_key key;
     size_t bytes;
     bool spare;
-    char path[HSP_SEGMENT_PATH]; /* file of a spare */
+    char path[HSP_SEGMENT_PATH]; /* path of the file, if it is a spare */
 };
 
 size_t hsp_pool_piece(const struct hsp_exec_env *env)
@@ -122,7 +122,8 @@ void hsp_pool_give(struct hsp_exec_env *env, struct hsp_pinned_segment p, bool s
     }
 }
 
-/* Takes out the first idle segment for which @which is true. Returns NULL if there is none. */
+/* Removes the first idle segment for which @which is true from the pool, and returns it. Returns
+ * NULL if there is none. */
 static struct hsp_pooled *take_out(struct hsp_exec_env *env,
                                    bool (*which)(const struct hsp_exec_env *env,
                                                  const struct hsp_pooled *x, const void *of),
@@ -161,7 +162,8 @@ static bool has_key(const struct hsp_exec_env *env, const struct hsp_pooled *x, 
 struct hsp_pinned_segment hsp_pool_take(struct hsp_exec_env *env, const struct hsp_segment_key *key)
 {
     struct hsp_segment_key normal;
-    /* a folder that became read-only is a fault, which an epoch finds by opening its segment */
+    /* If the folder has become read-only, the pool gives nothing: the epoch then opens the file and
+     * finds the fault. */
     return access(env->state_dir, W_OK | X_OK) == 0 &&
                    hsp_segment_normal_key(key, &normal, NULL) == HSP_OK
                ? open_note(take_out(env, has_key, &normal))

@@ -1,5 +1,5 @@
-/* Rank 0 requests the notes of one rank after the other, in pieces of whole lines, so the notes of
- * many ranks are never under way at once. A rank without notes sends an empty piece. */
+/* Rank 0 requests the notes of one rank after the other, in pieces of complete lines. So the notes
+ * of many ranks are never under way at the same time. A rank without notes sends an empty piece. */
 #include "worker/executor/step_gather.h"
 
 #include <inttypes.h>
@@ -17,20 +17,20 @@
 #define CHANNEL_METRICS 0x7ffffff1u
 #define PIECE           ((size_t)1 << 20)
 
-/* Ends the job without the notes of @rank: other devices have noted the same steps. */
+/* Logs that the job ends without the notes of @rank; other devices have noted the same steps. */
 static void go_without(const struct hsp_ex_epoch *e, uint32_t rank, const struct hsp_err *why)
 {
     hsp_log(e->env->log, HSP_LOG_WARN, "executor", "metrics.jsonl goes without the notes of %s: %s",
             e->pkg.peers[rank].name, why->msg);
 }
 
-struct notes {  /* notes of one device, without sums */
+struct notes {  /* notes of one device, without checksums */
     char *text; /* owned */
     uint64_t n; /* bytes */
     char damage[HSP_NOTES_DAMAGE];
 };
 
-/* Adds the notes of rank @r to @all. Returns false if there is no room. */
+/* Adds notes of rank @r to @all. Returns false if there is no room. */
 static bool add(struct hsp_ex_epoch *e, uint32_t r, const char *text, size_t n, struct hsp_buf *all)
 {
     struct hsp_err why = {0};
@@ -55,7 +55,7 @@ static enum hsp_status put(struct hsp_ex_epoch *e, uint32_t r, const void *from,
     return comm->ops->send(comm, r, CHANNEL_METRICS, from, n, err);
 }
 
-/* Returns the bytes of the whole lines at the front of @text that fit into a piece. */
+/* Returns the number of bytes of the complete lines at the begin of @text that fit into a piece. */
 static uint32_t piece_of(const char *text, uint64_t n)
 {
     size_t len = n < PIECE ? (size_t)n : PIECE;
@@ -79,7 +79,7 @@ static enum hsp_status send_pieces(struct hsp_ex_epoch *e, const struct notes *m
     return st;
 }
 
-/* Receives the pieces of rank @r. The status returned is that of the link. */
+/* Receives the pieces of rank @r. Returns errors of the link only. */
 static enum hsp_status receive_pieces(struct hsp_ex_epoch *e, uint32_t r, struct hsp_buf *all,
                                       struct hsp_err *err)
 {
@@ -106,7 +106,8 @@ static enum hsp_status receive_pieces(struct hsp_ex_epoch *e, uint32_t r, struct
     return st;
 }
 
-/* Receives the notes of an earlier version of this program, which sends them in one message. */
+/* Receives the notes of rank @r if it runs an earlier version of this program, which sends them in
+ * one message. */
 static enum hsp_status receive_whole(struct hsp_ex_epoch *e, uint32_t r, struct hsp_buf *all,
                                      struct hsp_err *err)
 {
@@ -134,14 +135,15 @@ static enum hsp_status send_whole(struct hsp_ex_epoch *e, const struct notes *mi
     return st == HSP_OK ? put(e, 0, mine->text, (size_t)mine->n, err) : st;
 }
 
-/* Sends the notes. If share_notes is set, all peers know pieces. */
+/* Sends the notes to rank 0: in pieces if share_notes is set, which means that all peers know
+ * pieces. */
 static enum hsp_status send(struct hsp_ex_epoch *e, const struct notes *mine, struct hsp_err *err)
 {
     enum hsp_status st = e->p->share_notes ? send_pieces(e, mine, err) : send_whole(e, mine, err);
     return st == HSP_OK ? put(e, 0, mine->damage, sizeof mine->damage, err) : st;
 }
 
-/* Reads the notes of this device; none if the file cannot be read. */
+/* Reads the notes of this device. *ret has no notes if the file cannot be read. */
 static void read_own(struct hsp_ex_epoch *e, struct notes *ret)
 {
     char path[PATH_MAX], more[48] = "is";
@@ -151,7 +153,7 @@ static void read_own(struct hsp_ex_epoch *e, struct notes *ret)
     struct hsp_notes_damage d;
     hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
     enum hsp_status st = hsp_file_read_own(path, NOTES_MAX, &text, &len, &why);
-    if (st != HSP_OK && st != HSP_ENOENT) { /* no file: this device joined after the last step */
+    if (st != HSP_OK && st != HSP_ENOENT) { /* this device joined late: no file */
         go_without(e, e->p->rank, &why);
     }
     ret->text = (char *)text;
@@ -174,7 +176,8 @@ static void read_own(struct hsp_ex_epoch *e, struct notes *ret)
     }
 }
 
-/* At rank 0: gathers the notes of all ranks in @all, and the first damage in @damage. */
+/* Called at rank 0: gathers the notes of all ranks in @all, and describes the first damage in
+ * @damage. */
 static enum hsp_status gather(struct hsp_ex_epoch *e, const struct notes *mine, struct hsp_buf *all,
                               char damage[HSP_NOTES_DAMAGE], struct hsp_err *err)
 {

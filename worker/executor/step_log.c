@@ -1,6 +1,7 @@
-/* A line in a file: "SUM EPOCH STEP {json}\n". SUM is the hash of the rest of the line, 16 hex
- * digits, seeded with the number of the job. EPOCH and STEP are for merging. Lines travel between
- * devices without sums. An earlier version of this program wrote no sums: its lines are kept. */
+/* A line of the file is "SUM EPOCH STEP {json}
+ * ". SUM is the hash of the rest of the line in 16 hex digits, seeded with the number of the job.
+ * EPOCH and STEP are used to merge files. Lines are gathered at the end of a job without SUM. An
+ * earlier version of this program wrote no SUM; its lines are kept. */
 #include "worker/executor/step_log.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ struct figure {
     char text[40];
 };
 
-/* Formats @v. JSON only has finite numbers: other values are strings. */
+/* Formats @v as JSON. JSON has only finite numbers, so other values become strings. */
 static struct figure figure(double v)
 {
     struct figure f;
@@ -51,7 +52,7 @@ struct step_figures {
     uint32_t sequence; /* 0: no pool */
 };
 
-/* Writes the line of a step as in the file. Returns its length. */
+/* Writes the line of a step, in the form of the file, to @ret. Returns the length of the line. */
 static size_t make_line(const struct hsp_ex_epoch *e, const struct step_figures *f,
                         char ret[LINE_MAX_CHARS])
 {
@@ -74,15 +75,15 @@ static size_t make_line(const struct hsp_ex_epoch *e, const struct step_figures 
     return SUM_CHARS + (size_t)n;
 }
 
-/* Returns true if @line is the front of a line, as a killed process leaves it: without the
- * bracket. */
+/* Returns true if @line is the begin of a line whose process was killed while writing: it has no
+ * closing bracket. */
 static bool is_torn(const char *line, size_t n)
 {
     return memchr(line, '}', n) == NULL;
 }
 
-/* Prepares the file for appending: removes a torn last line, and ends a last line whose end is
- * damaged. Returns false on failure. */
+/* Prepares the file for appending: removes an incomplete last line, and appends a newline to a last
+ * line whose end is damaged. Returns false on failure. */
 static bool end_last_line(int fd)
 {
     char tail[LINE_MAX_CHARS];
@@ -113,10 +114,10 @@ enum hsp_status hsp_notes_append(const struct hsp_ex_epoch *e, const char *text,
     }
     enum hsp_status st = HSP_OK;
     ssize_t k = end_last_line(fd) ? write(fd, text, n) : -1;
-    if (k != (ssize_t)n) { /* the next call removes half a line */
+    if (k != (ssize_t)n) { /* the next call removes an incomplete line */
         st = hsp_err_set(err, HSP_EIO, k < 0 ? errno : ENOSPC, "cannot write %s", path);
     }
-    (void)close(fd); /* one write: an error would have shown there */
+    (void)close(fd); /* write() has reported any error */
     return st;
 }
 
@@ -152,9 +153,9 @@ enum hsp_status hsp_metrics_note_said(const struct hsp_ex_epoch *e, const struct
     return hsp_notes_append(e, line, make_line(e, &f, line), err);
 }
 
-/* Returns true if @line is a whole line without a sum, as an earlier version wrote it. Such a line
- * has its epoch and its step twice, so damage of one character cannot turn a line with a sum into
- * such a line. */
+/* Returns true if @line is a complete line without a checksum, as an earlier version of this
+ * program wrote it. Such a line contains its epoch and its step twice, so damage of one character
+ * cannot turn a line with a checksum into a line of this form. */
 static bool is_unproven(const char *line, size_t n)
 {
     char text[LINE_MAX_CHARS], head[96], tail[48];
@@ -215,7 +216,7 @@ size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_da
         if (l.as == HSP_NOTE_PROVEN || l.as == HSP_NOTE_UNPROVEN) {
             memmove(to, l.body, l.len);
             to += l.len;
-            *to++ = '\n'; /* there is room, by the removed sum or the old newline */
+            *to++ = '\n'; /* there is room: a sum was removed, or the newline was there */
         }
         ret->unproven += l.as == HSP_NOTE_UNPROVEN;
         if (l.as == HSP_NOTE_DAMAGED) {
@@ -225,7 +226,7 @@ size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_da
     return (size_t)(to - text);
 }
 
-/* Reads a figure as make_line writes it. Returns NAN if it is missing. */
+/* Reads the figure @key as make_line writes it. Returns NAN if the figure is missing. */
 static double figure_of(const char *json, const char *key)
 {
     const char *at = strstr(json, key);
@@ -233,7 +234,7 @@ static double figure_of(const char *json, const char *key)
     return strtod(at + (*at == '"'), NULL);
 }
 
-/* Reads a figure that is a count of at most @most. */
+/* Reads the figure @key, which is a count of at most @most. */
 static uint64_t count_of(const char *json, const char *key, uint64_t most)
 {
     double v = figure_of(json, key);
@@ -276,13 +277,14 @@ static int by_step(const void *a, const void *b)
     return x->epoch < y->epoch ? -1 : x->epoch > y->epoch;
 }
 
-/* Returns true if the note is of the history of the job, by PREPARE @p. */
+/* Returns true if the note counts, i.e. PREPARE @p does not name its step and epoch as given up. */
 static bool counts(const struct hsp_m_prepare *p, const struct note *n)
 {
     return hsp_cuts_allow_metrics(p->cuts, p->n_cuts, n->epoch, n->step);
 }
 
-/* Splits @text into notes that count, and changes @text. Lines that are cut short are ignored. */
+/* Splits @text into notes, leaving out notes that do not count by @p; changes @text. Incomplete
+ * lines are ignored. */
 static size_t split(char *text, const struct hsp_m_prepare *p, struct note *notes, size_t cap)
 {
     size_t n = 0;
@@ -301,7 +303,7 @@ static size_t split(char *text, const struct hsp_m_prepare *p, struct note *note
 }
 
 /* Lists for each step in @text the note of the newest epoch that counts by @p, in order of steps.
- * Changes @text. free() the list. HSP_ENOMEM: @text is unchanged. */
+ * Changes @text. The caller frees the list. Returns HSP_ENOMEM; then @text is unchanged. */
 static enum hsp_status newest(char *text, const struct hsp_m_prepare *p, struct note **ret,
                               size_t *ret_n, struct hsp_err *err)
 {
@@ -325,7 +327,8 @@ static enum hsp_status newest(char *text, const struct hsp_m_prepare *p, struct 
     return HSP_OK;
 }
 
-/* Writes the steps before @steps without a note, "3 of 700 steps: 17, 30 to 31"; "" none. */
+/* Writes to @ret the steps below @steps that have no note, as "3 of 700 steps: 17, 30 to 31"; "" if
+ * all have notes. */
 static void tell_gaps(const struct note *notes, size_t n, uint64_t steps, char *ret, size_t max)
 {
     char which[HSP_NOTES_DAMAGE] = "";
@@ -372,7 +375,8 @@ enum hsp_status hsp_metrics_newest(char *text, const struct hsp_m_prepare *p, st
                : st;
 }
 
-/* Makes notes of the lines of metrics.jsonl before @steps; leaves out lines of other form. */
+/* Turns the lines of @text, a file metrics.jsonl, into notes; leaves out steps from @steps on and
+ * lines of another form. */
 static void put_notes(const char *text, uint64_t steps, struct hsp_buf *notes)
 {
     for (size_t len; *text != '\0'; text += len + (text[len] == '\n')) {
@@ -414,7 +418,7 @@ enum hsp_status hsp_metrics_join(const char *old, const struct hsp_m_prepare *p,
     return HSP_OK;
 }
 
-/* Removes from @all all notes but the newest of each step that counts by @p. After an error @all is
+/* Keeps in @all only the newest note that counts by @p of each step. After an error @all is
  * unchanged. */
 static enum hsp_status thin(struct hsp_buf *all, const struct hsp_m_prepare *p, struct hsp_err *err)
 {
@@ -452,7 +456,7 @@ enum hsp_status hsp_metrics_add(struct hsp_buf *all, const struct hsp_m_prepare 
         if (st != HSP_OK) {
             return st;
         }
-        size_t want = n < limit ? 2 * (all->len + n) : limit; /* so the buffer rarely grows */
+        size_t want = n < limit ? 2 * (all->len + n) : limit; /* twice: it grows rarely */
         want = want < limit ? want : limit;
         all->max = all->max > want ? all->max : want;
     }

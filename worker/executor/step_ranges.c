@@ -60,7 +60,7 @@ enum hsp_status hsp_ranges_unite(struct hsp_step_ranges *have, const struct hsp_
 {
     struct hsp_step_ranges both = {0}, newest = {0};
     enum hsp_status st = HSP_OK;
-    for (size_t i = 0; st == HSP_OK && i < more->n; i++) { /* as if @more were the newest */
+    for (size_t i = 0; st == HSP_OK && i < more->n; i++) { /* newest: @more replaces @have */
         st = hsp_ranges_push(&newest, UINT64_MAX, more->r[i].from, more->r[i].to, err);
     }
     st = st == HSP_OK ? hsp_ranges_lack(&newest, have, &both, err) : st;

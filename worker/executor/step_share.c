@@ -1,12 +1,12 @@
-/* A rank whose file cannot be read only says that it takes no part, since its notes are unknown. No
- * line is written to that file. At rank 0 an unreadable file counts as empty, and the notes of the
- * other ranks pass through the memory of rank 0; so they do where rank 0 cannot write. Lines travel
- * with their sums, and the receiver checks them.
+/* A rank whose file cannot be read only says that it takes no part, because the content of its file
+ * is unknown; no line is written to that file. If rank 0 cannot read its file, the file counts as
+ * empty. Rank 0 passes the notes of the other ranks on from its memory, also if it cannot write its
+ * own file. Lines are sent with their checksums, and the receiver checks them.
  *
- * Invariant (S1): only errors of the mesh and of the array of share_all end an epoch here. A device
- * that lacks memory or disk sends `enough`, or says that it takes no part.
- * Invariant (S2): a peer waits only for rank 0, and rank 0 waits for one peer at a time. So no
- * circle of waits arises. */
+ * Invariant (S1): only errors of the mesh, and a lack of memory for the array in share_all, end an
+ * epoch here. A device that lacks memory or room on disk tells the sender that it wants no more
+ * pieces (`enough`), or says that it takes no part. Invariant (S2): a peer waits only for rank 0,
+ * and rank 0 waits for one peer at a time. So there is no deadlock. */
 #include "worker/executor/step_share.h"
 
 #include <inttypes.h>
@@ -23,8 +23,8 @@
 
 #define CHANNEL_NOTES 0x7ffffff5u
 #define NOTES_MAX     ((size_t)1 << 30)
-#define PIECE         ((size_t)16368) /* most bytes of a message: whole lines, or whole ranges */
-#define WINDOW        64u             /* messages until the receiver asks for more */
+#define PIECE         ((size_t)16368) /* most bytes of a message: complete lines or ranges */
+#define WINDOW        64u             /* messages that are sent before the receiver asks for more */
 
 _Static_assert(PIECE % sizeof(struct hsp_step_range) == 0, "pieces hold whole ranges");
 
@@ -32,17 +32,17 @@ _Static_assert(PIECE % sizeof(struct hsp_step_range) == 0, "pieces hold whole ra
 
 struct line {
     uint64_t epoch, step;
-    const char *text; /* with its sum, without its newline */
+    const char *text; /* with its checksum, without its newline */
     size_t len;
 };
 
 struct book {
     char *text; /* owned */
     size_t len, cap;
-    struct line *line; /* owned: the newest of each step that counts, in order of steps */
+    struct line *line; /* owned: newest valid line of each step, in order of steps */
     size_t n;
     struct hsp_step_ranges has; /* owned: the steps of `line` */
-    bool unread;                /* content of the file unknown: no line is written there */
+    bool unread;                /* the file cannot be read: no line is written to it */
     bool unwritten;             /* a write failed: no line is written any more */
 };
 
@@ -50,7 +50,7 @@ struct share {
     const struct hsp_ex_epoch *e;
     struct hsp_comm *c;
     struct book b;
-    char piece[PIECE + 1]; /* with room for a missing newline */
+    char piece[PIECE + 1]; /* one byte more, for a missing newline */
 };
 
 static void book_fini(struct book *b)
@@ -75,7 +75,8 @@ static int newest_last(const void *a, const void *b)
     return (x->epoch > y->epoch) - (x->epoch < y->epoch);
 }
 
-/* "EPOCH STEP {" */
+/* Reads epoch and step from the begin of a line: "EPOCH STEP {". Returns false if the line has
+ * another form. */
 static bool read_line(const struct hsp_note_line *l, struct line *ret)
 {
     char head[64], *end;
@@ -98,8 +99,9 @@ static bool is_whole(const struct hsp_note_line *l)
     return l->as == HSP_NOTE_PROVEN || l->as == HSP_NOTE_UNPROVEN;
 }
 
-/* Lists the lines in the text of @b that count by PREPARE @p: a line that was given up hides no
- * older line. Damaged lines are ignored here, and reported at the end of the job. */
+/* Lists the lines in the text of @b whose steps PREPARE @p does not name as given up; such a line
+ * does not hide an older line of its step. Damaged lines are ignored here, and reported at the end
+ * of the job. */
 static enum hsp_status book_lines(const struct hsp_m_prepare *p, struct book *b,
                                   struct hsp_err *err)
 {
@@ -135,7 +137,7 @@ static enum hsp_status book_lines(const struct hsp_m_prepare *p, struct book *b,
     return st;
 }
 
-/* Lists the lines; after an error @b has none. */
+/* Lists the lines of @b again; after an error @b has no lines. */
 static enum hsp_status book_read(const struct hsp_m_prepare *p, struct book *b, struct hsp_err *err)
 {
     free(b->line);
@@ -166,8 +168,8 @@ static void book_open(const struct hsp_ex_epoch *e, struct book *b)
     }
 }
 
-/* Keeps the whole lines of @text, @n bytes and room for one more: each line gets a newline. Returns
- * the new length. */
+/* Keeps the complete, undamaged lines of @text, and ends each with a newline. @text has @n bytes
+ * and room for one more. Returns the new length. */
 static size_t whole_lines(uint32_t job, char *text, size_t n)
 {
     struct hsp_note_line l;
@@ -183,7 +185,7 @@ static size_t whole_lines(uint32_t job, char *text, size_t n)
     return (size_t)(to - text);
 }
 
-/* Appends lines to the file, if possible. */
+/* Appends the lines of @text to the file of this device, if possible. */
 static void book_write(const struct hsp_ex_epoch *e, struct book *b, const char *text, size_t n)
 {
     struct hsp_err why = {0};
@@ -193,14 +195,14 @@ static void book_write(const struct hsp_ex_epoch *e, struct book *b, const char 
     }
 }
 
-/* Appends lines to the text; they count when the text is read again. */
+/* Appends lines to the text of @b in memory; book_read lists them later. */
 static enum hsp_status book_hold(struct book *b, const char *text, size_t n, struct hsp_err *err)
 {
     size_t need = b->len + n + 1;
     if (!hsp_grow(&b->text, &b->cap, need, 1, NOTES_MAX)) {
         return hsp_grow_error(need, NOTES_MAX, "bytes of notes of steps", err);
     }
-    if (b->len > 0 && b->text[b->len - 1] != '\n') { /* half a line, which counts as damaged */
+    if (b->len > 0 && b->text[b->len - 1] != '\n') { /* an incomplete line: damaged */
         b->text[b->len++] = '\n';
     }
     memcpy(b->text + b->len, text, n);
@@ -210,7 +212,7 @@ static enum hsp_status book_hold(struct book *b, const char *text, size_t n, str
 
 /* ---- messages ---- */
 
-/* A flow of pieces between two ranks; the last piece is empty. */
+/* A sequence of pieces that one rank sends to another; the last piece is empty. */
 struct flow {
     uint32_t peer;
     uint32_t n;  /* pieces since the last request of the receiver */
@@ -236,7 +238,7 @@ static enum hsp_status put(struct share *s, struct flow *f, const void *data, si
     return st == HSP_OK && n > 0 ? s->c->ops->send(s->c, f->peer, CHANNEL_NOTES, data, n, err) : st;
 }
 
-/* Receives the next piece in s->piece. *ret_n 0: there is no more. */
+/* Receives the next piece in s->piece. *ret_n: its length; 0 after the last piece. */
 static enum hsp_status get(struct share *s, struct flow *f, size_t *ret_n, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -270,8 +272,8 @@ static enum hsp_status send_list(struct share *s, uint32_t to, const struct hsp_
     return st == HSP_OK ? put(s, &f, NULL, 0, err) : st;
 }
 
-/* Receives the list of @from in *ret, which is empty before. *why: the error of an invalid list, or
- * of a list without room; *ret is empty then. */
+/* Receives the list of steps of rank @from in *ret, which is empty before. *why: set if the list is
+ * invalid or memory is lacking; *ret is empty then. */
 static enum hsp_status recv_list(struct share *s, uint32_t from, struct hsp_step_ranges *ret,
                                  struct hsp_err *why, struct hsp_err *err)
 {
@@ -280,7 +282,7 @@ static enum hsp_status recv_list(struct share *s, uint32_t from, struct hsp_step
     enum hsp_status st = get(s, &f, &n, err);
     while (st == HSP_OK && n > 0) {
         for (size_t at = 0; !f.enough && at < n; at += sizeof *ret->r) {
-            struct hsp_step_range r = {0, 1, 0}; /* half a range: makes the list invalid */
+            struct hsp_step_range r = {0, 1, 0}; /* a part of a range makes the list invalid */
             memcpy(&r, s->piece + at, n - at < sizeof r ? 0 : sizeof r);
             bool can_be = r.from <= r.to && r.to < UINT64_MAX &&
                           (ret->n == 0 || ret->r[ret->n - 1].to < r.from);
@@ -294,7 +296,7 @@ static enum hsp_status recv_list(struct share *s, uint32_t from, struct hsp_step
     return st;
 }
 
-/* Sends the lines of @steps, which this rank has. */
+/* Sends the lines of @steps, all of which this rank has, to rank @to. */
 static enum hsp_status send_lines(struct share *s, uint32_t to, const struct hsp_step_ranges *steps,
                                   struct hsp_err *err)
 {
@@ -324,8 +326,8 @@ static enum hsp_status send_lines(struct share *s, uint32_t to, const struct hsp
     return st == HSP_OK ? put(s, &f, NULL, 0, err) : st;
 }
 
-/* Writes the lines that @from sends to the file; with @hold keeps them also in memory for
- * others. */
+/* Receives lines from rank @from and writes them to the file of this device. @hold: also keeps them
+ * in memory, to send them to other ranks. */
 static enum hsp_status recv_lines(struct share *s, uint32_t from, bool hold, struct hsp_err *err)
 {
     struct flow f = {.peer = from};
@@ -360,12 +362,12 @@ static bool lasts(const struct hsp_ex_epoch *e, uint32_t peer)
 }
 
 struct hub_peer {
-    uint8_t said;                          /* the peer says that it takes part */
-    uint8_t part;                          /* rank 0 lets the peer take part */
+    uint8_t said;                          /* the peer has said that it takes part */
+    uint8_t part;                          /* rank 0 has let the peer take part */
     struct hsp_step_ranges theirs, wanted; /* owned */
 };
 
-/* Receives the list of each peer. */
+/* Called at rank 0: receives the list of each peer. */
 static enum hsp_status hub_hear(struct share *s, struct hub_peer *h, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -385,7 +387,8 @@ static enum hsp_status hub_hear(struct share *s, struct hub_peer *h, struct hsp_
     return st;
 }
 
-/* Requests each lacking step from the first peer that has the newest line of the step. */
+/* Called at rank 0: requests each step that rank 0 lacks from the first peer that has the newest
+ * line of the step. */
 static enum hsp_status hub_ask(struct share *s, struct hub_peer *h, struct hsp_err *err)
 {
     struct hsp_step_ranges sure = {0};
@@ -483,8 +486,8 @@ static enum hsp_status share_mine(struct share *s, struct hsp_err *err)
     return st == HSP_OK && lasts(s->e, s->e->p->rank) ? recv_lines(s, 0, false, err) : st;
 }
 
-/* Reports the newest steps before the first step of this epoch, for their reports may have been
- * lost with an agent. A switch loses no report. */
+/* Reports the newest steps before the first step of this epoch to hspmdd, because earlier reports
+ * may have been lost with an agent. In a switch no report can be lost, so nothing is reported. */
 static void say_newest(struct hsp_ex_epoch *e, const struct book *b)
 {
     const struct line *newest[HSP_EPOCH_SAID];

@@ -1,9 +1,10 @@
 /* Switches the protection of the state off while a file exists, so that tests can measure its cost.
  *
  * The option --unprotected FILE of hspmd-worker, which no help text names, names the file. While
- * FILE exists, rank 0 of a job with `recovery.every: auto` makes no version due, and updates sum
- * and hash nothing. Versions of periodic checkpoints, the first and the last version stay due. The
- * steps meanwhile do not count for the distance of due versions.
+ * FILE exists, rank 0 of a job with `recovery.every: auto` asks for no due version (due.h), and
+ * updates make no sums and no hashes. The first version, the last version and the versions of
+ * periodic checkpoints are due all the same. The times of the steps meanwhile are not used for the
+ * distance of due versions.
  *
  * Purity: shell (looks for a file).
  */
@@ -13,7 +14,8 @@
 #include <unistd.h>
 #include "worker/executor/epoch.h"
 
-/* Returns true while the file exists. Any thread may call it. @epoch: a struct hsp_ex_epoch. */
+/* Returns true while the file exists. Any thread may call this function. @epoch: a struct
+ * hsp_ex_epoch. */
 static inline bool hsp_unprotected(void *epoch)
 {
     const struct hsp_exec_env *env = ((const struct hsp_ex_epoch *)epoch)->env;

@@ -14,13 +14,13 @@ static struct hsp_ckpt_offer have(uint64_t term, uint64_t epoch, uint64_t conten
 
 static struct hsp_ckpt_offer lack(enum hsp_status why, const char *text)
 {
-    /* The other fields do not count. */
+    /* The choice must ignore the other fields, so they have wrong values here. */
     struct hsp_ckpt_offer o = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 1, why, ""};
     (void)snprintf(o.why, sizeof o.why, "%s", text);
     return o;
 }
 
-/* Makes the k-th order of 0 .. N - 1, k < N!. */
+/* Writes to @order the @k-th permutation of 0 to N - 1; @k is below N!. */
 static void nth_order(uint32_t k, uint32_t order[N])
 {
     uint32_t left[N];
@@ -35,7 +35,7 @@ static void nth_order(uint32_t k, uint32_t order[N])
     }
 }
 
-/* Asserts that the last offer of @o is chosen in every order of the ranks. */
+/* Asserts that the offer o[N - 1] is chosen, to whichever ranks the offers belong. */
 static void last_is_chosen(const struct hsp_ckpt_offer o[N], const struct hsp_ckpt_wish *wish)
 {
     for (uint32_t k = 0; k < 120; k++) {
@@ -98,7 +98,8 @@ static void same_is_same_in_all(void **state)
     assert_false(hsp_ckpt_offer_same(&none, &none));
 }
 
-/* A member that cannot read its folder may have the latest checkpoint. */
+/* A member that lacks memory to read its folder may have the latest checkpoint. So no choice is
+ * made, and the caller tries again. */
 static void want_of_memory_decides_nothing(void **state)
 {
     (void)state;
@@ -137,8 +138,8 @@ static struct hsp_ckpt_offer unfit(uint64_t epoch, uint64_t content)
         .term = 2, .epoch = epoch, .content = content, .status = HSP_ESTATE, .why = "other data"};
 }
 
-/* The wished checkpoint is chosen among later and earlier ones, by its content and not by its
- * writer. */
+/* The wished checkpoint is chosen among later and earlier checkpoints, by its content hash and not
+ * by its term and epoch. */
 static void the_one_that_is_meant_is_chosen(void **state)
 {
     (void)state;
@@ -166,7 +167,8 @@ static void refused_is(const struct hsp_ckpt_offer *o, uint32_t n, enum hsp_stat
     assert_int_equal(chosen, 77);
 }
 
-/* A checkpoint of another history is not taken, and the most specific reason is reported. */
+/* If only checkpoints of another history are offered, none is chosen, and the most specific reason
+ * is reported. */
 static void without_it_nobody_begins(void **state)
 {
     (void)state;
@@ -193,7 +195,8 @@ static void without_it_nobody_begins(void **state)
     refused_is(no_memory, 2, HSP_ENOMEM, "member 1 cannot look for its checkpoint: none left");
 }
 
-/* Data files have changed: no other node helps. */
+/* The wished checkpoint does not fit the job, for example because the data files have changed: the
+ * status is HSP_ESTATE, since no other node can help. */
 static void it_must_fit_the_job(void **state)
 {
     (void)state;
@@ -204,8 +207,9 @@ static void it_must_fit_the_job(void **state)
     refused_is(other_program, 2, HSP_ESTATE, "checkpoint of format 9");
 }
 
-/* A home that was filled from another member's checkpoint stays as it is when that checkpoint is
- * found damaged elsewhere. The member requests again when another state is chosen. */
+/* A home that was filled from another member's checkpoint stays filled if that checkpoint is later
+ * found damaged. Its member requests data again only if a checkpoint with another content is
+ * chosen. */
 static void who_asks(void **state)
 {
     (void)state;
@@ -223,7 +227,8 @@ static void who_asks(void **state)
     assert_true(hsp_ckpt_offer_asks(&o, &again) && !hsp_ckpt_offer_done(&o, &again));
 }
 
-/* No member waits for a node with a whole checkpoint if the damaged one may be the wished one. */
+/* Checks that damage is distinguished from absence: if a damaged checkpoint is or may be the wished
+ * one, hspmdd must not wait for a node that has it undamaged. */
 static void damage_is_told_from_absence(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Checks the files that a failed checkpoint leaves on the disk, and the time for which their
- * deletion holds up an epoch. One writer writes one whole checkpoint. */
+/* Checks that a failed checkpoint leaves no files on the disk, and for how long an epoch waits for
+ * their deletion. In each test one writer writes one complete checkpoint. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -61,7 +61,9 @@ static void end(struct world *x)
     free(x->dir);
 }
 
-/* The folder of the attempt exists, and the file in it has no room. */
+/* A failed attempt to write a checkpoint leaves no folder: once the attempt ends without a commit;
+ * once the process may write files of 0 bytes only, so that the folder of the attempt is made and
+ * its file cannot be written. */
 static void an_attempt_without_a_file_goes_too(void **state)
 {
     struct world x;
@@ -86,7 +88,7 @@ static void an_attempt_without_a_file_goes_too(void **state)
     end(&x);
 }
 
-static atomic_int slow; /* calls of this kind go on until `slow` changes */
+static atomic_int slow; /* calls of this kind do not return until `slow` changes */
 enum { NOTHING, ABANDON, SWEEP, CLOSE };
 
 static void go_on_while(int call)
@@ -96,7 +98,7 @@ static void go_on_while(int call)
     }
 }
 
-/* The compiler compares these types with those of the product. */
+/* These declarations make the compiler check that each wrap has the type of its function. */
 __typeof__(hsp_ckpt_abandon) __real_hsp_ckpt_abandon, __wrap_hsp_ckpt_abandon;
 
 enum hsp_status __wrap_hsp_ckpt_abandon(const char *dir, const struct hsp_ckpt_info *us,
@@ -106,7 +108,7 @@ enum hsp_status __wrap_hsp_ckpt_abandon(const char *dir, const struct hsp_ckpt_i
     return __real_hsp_ckpt_abandon(dir, us, err);
 }
 
-/* Gives up the attempt, whose deletion takes longer than the time limit. */
+/* Ends the writer without a commit; the deletion of the files takes longer than the time limit. */
 static void give_up(struct world *x)
 {
     x->env.disk_ms = 20;
@@ -114,8 +116,8 @@ static void give_up(struct world *x)
     x->env.disk_ms = 0;
 }
 
-/* A working disk may take minutes to delete a large attempt: the next checkpoint begins beside the
- * deletion. */
+/* A working disk may take minutes to delete the files of a large attempt: the next checkpoint
+ * begins while they are deleted. */
 static void an_attempt_may_go_slowly(void **state)
 {
     struct world x;
@@ -131,7 +133,7 @@ static void an_attempt_may_go_slowly(void **state)
         assert_ok(open_writer(&x, &err), &err);
         give_up(&x);
     }
-    assert_int_equal(open_writer(&x, &err), HSP_ELIMIT); /* no disk is reported as dead */
+    assert_int_equal(open_writer(&x, &err), HSP_ELIMIT); /* not HSP_ETIMEDOUT: no dead disk */
     assert_string_equal(
         err.msg, "12 earlier calls have not ended: a disk deletes slowly, or does not answer");
     atomic_store(&slow, NOTHING);
@@ -158,8 +160,8 @@ enum hsp_status __wrap_hsp_ckpt_sweep(const char *dir, const struct hsp_ckpt_inf
     return __real_hsp_ckpt_sweep(dir, us, err);
 }
 
-/* A working disk may take minutes to delete many left-overs. Checkpoints are written beside the
- * deletion, and no second thread deletes the left-overs. */
+/* A working disk may take minutes to delete many left-overs. Checkpoints are written meanwhile, and
+ * no second thread begins to delete left-overs. */
 static void left_overs_may_go_slowly(void **state)
 {
     struct world x;
@@ -177,7 +179,7 @@ static void left_overs_may_go_slowly(void **state)
     assert_int_equal(atomic_load(&n_sweeps), 1);
     atomic_store(&slow, NOTHING);
     (void)alarm(60);
-    while (atomic_load(&n_sweeps) == 1) { /* again, after that deletion */
+    while (atomic_load(&n_sweeps) == 1) { /* the next deletion begins when that one is done */
         assert_ok(open_writer(&x, &err), &err);
         hsp_ckpt_writer_end(&x.w, false);
     }
@@ -194,9 +196,9 @@ enum hsp_status __wrap_hsp_ckpt_stream_close(struct hsp_ckpt_stream *s, uint64_t
     return __real_hsp_ckpt_stream_close(s, ret_bytes, err);
 }
 
-/* The end of an epoch waits a moment for a sync, for which the disk has two minutes. So the next
- * epoch begins a checkpoint beside that sync, but not beside a sync that has had its two
- * minutes. */
+/* When an epoch ends, it waits only a moment for a running sync, but the disk has two minutes for
+ * the sync. Within these two minutes the next epoch may begin a checkpoint beside the sync; after
+ * them it may not. */
 static void a_sync_outlasts_its_epoch(void **state)
 {
     (void)state;
@@ -216,7 +218,7 @@ static void a_sync_outlasts_its_epoch(void **state)
         x.sweeps = ++x.info.step;
         assert_status(open_writer(&x, &err), silent != 0 ? HSP_ETIMEDOUT : HSP_OK);
         hsp_ckpt_writer_end(&x.w, false);
-        assert_int_equal(access(x.attempt, F_OK), 0); /* no left-over yet */
+        assert_int_equal(access(x.attempt, F_OK), 0); /* not deleted: still in use */
         atomic_store(&slow, NOTHING);
         (void)alarm(60);
         while (access(x.attempt, F_OK) == 0) {

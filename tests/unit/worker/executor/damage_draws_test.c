@@ -1,8 +1,8 @@
-/* Flips bits drawn from the seed in all places of state: in a segment or a copy at rest, in a live
- * segment, in a part of a checkpoint, in a row on its way. For each bit the job ends with the
- * losses and the model of one undisturbed device, or stops if no intact state was left.
- * tests/claims/damage-found makes more draws: the argument is their number. Each draw prints a line
- * of JSON. */
+/* Flips one bit, drawn from the seed, in each run of a job, in all places where state is: in a
+ * segment or a copy that is not in use, in device memory or a segment in use, in a file of a
+ * checkpoint, in a message. The job must end with the losses and the model of one undisturbed
+ * device, or stop if no undamaged state was left. The argument is the number of runs, called draws;
+ * tests/claims/damage-found makes more of them. Each draw prints a line of JSON. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 #define DRAWS    10 /* number of draws without an argument */
 #define MOST     1000
-#define HOPELESS 90 /* one of so many draws of each kind leaves no intact state, if possible */
+#define HOPELESS 90 /* one in so many draws of each kind leaves no undamaged state */
 #define DEVICES  3
 #define SLOW     0.2 /* speed of training devices while an epoch is prepared */
 
@@ -37,11 +37,11 @@ static int64_t draw(int64_t lo, int64_t hi)
     return hsp_test_range("draws", the_draw << 20 | drawn++, lo, hi);
 }
 
-/* The facts about a draw. */
+/* The place of the damage of a draw, and the state that was left. */
 struct told {
     char place[64];
-    bool owner;    /* an intact replica was left */
-    bool hopeless; /* no state to go on from was left */
+    bool owner;    /* an undamaged replica was left */
+    bool hopeless; /* there was no state from which to go on */
 };
 
 static void tell(const struct dw_scenario *s, enum kind kind, enum dw_layout layout,
@@ -55,7 +55,8 @@ static void tell(const struct dw_scenario *s, enum kind kind, enum dw_layout lay
     (void)fflush(stdout);
 }
 
-/* Asserts an undisturbed end, or that no state to go on from was left. */
+/* Plays scenario @s to its end. Asserts that the job has ended undisturbed, or that no state was
+ * left from which to go on. */
 static void judge(struct dw_scenario *s, enum kind kind, enum dw_layout layout,
                   const struct told *t)
 {
@@ -89,7 +90,8 @@ static int64_t size_of(const char *path)
     return st.st_size;
 }
 
-/* Flips a bit of segment @s: in its head, seal, table, hashes, or mostly in an element. */
+/* Flips a bit of segment @s: mostly in an element, else in its head, seal, table or hashes. @place:
+ * gets the name of the place. */
 static void flip_at_rest(const char *dir, struct hsp_state_segment *s, char place[64])
 {
     const struct hsp_segment_key *key = hsp_segment_key_of(s);
@@ -136,7 +138,8 @@ static bool same(const struct hsp_state_piece *a, const struct hsp_state_piece *
     return a->device == b->device && a->version == b->version && a->owner == b->owner;
 }
 
-/* Deletes all other pieces of the part of @p: of its version, or of all versions. */
+/* Deletes all segments that have the same part as @p, except @p: those of its version, or of all
+ * versions (@all). */
 static void make_lonely(struct dw_scenario *s, const struct hsp_state_piece *p, bool all)
 {
     struct hsp_state_piece held[64];
@@ -149,7 +152,8 @@ static void make_lonely(struct dw_scenario *s, const struct hsp_state_piece *p, 
     }
 }
 
-/* Finds the newest version that is whole without @p. */
+/* Finds the newest version that is complete in the segments without @p. Returns false if there is
+ * none. */
 static bool intact(struct dw_scenario *s, const struct hsp_state_piece *p, uint64_t *ret_version)
 {
     struct hsp_state_piece held[64];
@@ -174,7 +178,7 @@ static struct hsp_state_piece choose_piece(struct dw_scenario *s, enum dw_layout
     }
     uint64_t version = dw_newest(s, layout);
     uint32_t n = dw_scan(s, layout, held);
-    do { /* some homes may lack it */
+    do { /* some homes may not have it */
         k = (uint32_t)draw(0, n - 1);
     } while (held[k].version != version || held[k].owner != held[k].rank);
     return held[k];
@@ -243,7 +247,7 @@ static void live(struct xw_world *w)
     uint64_t harmed = 0;
     (void)snprintf(t.place, sizeof t.place, "%s%s", names[when],
                    w->device ? ", in GPU memory" : "");
-    bool alone_has_it = layout == PP && dev == 0; /* has all of the first stage, uncut */
+    bool alone_has_it = layout == PP && dev == 0; /* only this device has the first stage */
     if (!leaves) {
         dw_plan_harm_in(when, dev, at,
                         when == AT_END ? ALL_WEIGHTS
@@ -272,7 +276,7 @@ static void live(struct xw_world *w)
 
 /* ---- checkpoints ---- */
 
-/* Lists the files of folder @dir. */
+/* Writes the names of the files of folder @dir to @name. Returns their number. */
 static uint32_t list_files(const char *dir, char name[8][256])
 {
     DIR *d = opendir(dir);
@@ -296,7 +300,7 @@ static void step_folder(const struct dw_scenario *s, int dev, uint64_t step, cha
     (void)snprintf(ret, 4400, "%s/t/step-%010" PRIu64, folder, step);
 }
 
-/* Deletes all state that the devices have in memory. */
+/* Deletes all segments of all devices. */
 static void lose_segments(struct dw_scenario *s)
 {
     for (int i = 0; i < DEVICES; i++) {
@@ -337,7 +341,7 @@ static void checkpoint(struct xw_world *w)
             assert_int_equal(unlink(path), 0);
             continue;
         }
-        int64_t size = size_of(path); /* a bit that counts in the only file */
+        int64_t size = size_of(path); /* an element's bit in the only file */
         flip_in_file(path, t.hopeless ? size - draw(1, 64) : draw(0, size - 1));
         (void)snprintf(t.place, sizeof t.place, "%.60s", name[k]);
         damaged = true;
@@ -370,7 +374,7 @@ static void go_way(struct dw_scenario *s, enum dw_way way, enum dw_layout layout
         dw_kill_all(s);
         uint64_t version = dw_newest_copied(s, layout, dev);
         const struct hsp_state_piece home = {HSP_DEVICE(dev, 0u), layout, version, dev, dev};
-        remove_piece(s, &home); /* its holder sends it */
+        remove_piece(s, &home); /* the device with the copy has to send it */
         dw_way_plan(way, dev, after, bit);
         s->broken = s->fresh_processes = true;
     } else if (way == BY_RESTORE) {

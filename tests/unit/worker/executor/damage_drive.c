@@ -11,7 +11,7 @@
 #define MOST_TURNS 12 /* most breaks, and most attempts after a break */
 #define NEAR       1e-9
 
-/* The model of one undisturbed device, the same for all scenarios. */
+/* The final model of one undisturbed device, used by all scenarios. */
 static double *model;
 static size_t n_model;
 
@@ -20,7 +20,7 @@ void dd_folder(const struct dw_scenario *s, int dev, char ret[4300])
     (void)snprintf(ret, 4300, "%s/disk-%d", s->w->dir, dev);
 }
 
-/* Reads the numbers of a final model, tensor after tensor; free() them. */
+/* Reads the numbers of the final model in @folder, tensor after tensor. The caller frees them. */
 static double *read_model(const char *folder, size_t *ret_n)
 {
     char path[4400];
@@ -69,7 +69,7 @@ static int n_peers(const struct dw_scenario *s)
     return s->switching ? DEVICES : dw_ranks_of(s);
 }
 
-/* Receives the messages of all devices, for a moment. */
+/* Receives messages of all devices for a moment. */
 static void listen(struct dw_scenario *s)
 {
     for (int i = 0; i < n_peers(s); i++) {
@@ -77,8 +77,8 @@ static void listen(struct dw_scenario *s)
     }
 }
 
-/* Sends PREPARE of epoch @d to all of its devices, each with a folder of its own. Returns true if
- * all are ready. */
+/* Sends PREPARE of epoch @d to all of its devices, each with its own folder for checkpoints.
+ * Returns true if all devices are READY. */
 static bool prepare(struct dw_scenario *s, struct xw_epoch *d)
 {
     char folder[DEVICES][4300];
@@ -105,7 +105,7 @@ static void start(struct dw_scenario *s, const struct xw_epoch *d)
 
 void dd_begin(struct dw_scenario *s, enum dw_layout layout)
 {
-    if (model == NULL) { /* left by the run of dw_play_scenario */
+    if (model == NULL) { /* written by the run in dw_play_scenario */
         model = read_model(s->w->dir, &n_model);
     }
     s->layout = layout;
@@ -170,7 +170,8 @@ bool dd_choose(struct dw_scenario *s, enum dw_layout *ret_layout, uint64_t *ret_
     return false;
 }
 
-/* Goes on from version @version of the segments of @layout. */
+/* Recovers the job from version @version in the segments of @layout. Returns true if all devices
+ * are READY. */
 static bool recover(struct dw_scenario *s, enum dw_layout layout, uint64_t version)
 {
     struct hsp_state_piece held[64];
@@ -201,7 +202,7 @@ static bool recover(struct dw_scenario *s, enum dw_layout layout, uint64_t versi
     return ready;
 }
 
-/* Goes on from the newest checkpoint. */
+/* Restores the job from its newest checkpoint. */
 static void restore(struct dw_scenario *s)
 {
     const struct dw_ckpt *c = &s->ckpt[s->n_ckpt - 1];
@@ -219,7 +220,8 @@ static void restore(struct dw_scenario *s)
     start(s, &d);
 }
 
-/* Goes on. Returns false if there is no state to go on from. */
+/* Goes on from segments if possible, else from a checkpoint. Returns false if there is no state
+ * from which to go on. */
 static bool go_on(struct dw_scenario *s, struct dd_end *end)
 {
     enum dw_layout layout;

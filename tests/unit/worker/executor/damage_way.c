@@ -7,7 +7,7 @@
 #include "tests/lib/testlib.h"
 #include "worker/comm/comm.h"
 
-#define LEAST_BYTES 17 /* smaller messages describe the following data */
+#define LEAST_BYTES 17 /* smaller messages have no state: they describe the next message */
 
 /* The channels of epoch_copies.c, epoch_transfer.c and epoch_restore.c. */
 #define CHANNEL_COPY   2u
@@ -16,7 +16,7 @@
 
 static struct way_board {
     atomic_uint way, dev, done;
-    atomic_int left; /* messages before the damaged one */
+    atomic_int left; /* number of messages before the one to damage */
     atomic_ullong bit;
 } * board;
 

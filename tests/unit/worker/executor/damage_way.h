@@ -1,5 +1,5 @@
-/* Damages state on its way: flips a bit of a message that arrives at an executor. The wraps of
- * damage_world.c call it.
+/* Damages state in a message: flips a bit of a message that arrives at an executor. Called by the
+ * wrapped functions of damage_world.c.
  * Purity: shell (memory that is shared with executors forked later). */
 #ifndef HSP_DAMAGE_WAY_H
 #define HSP_DAMAGE_WAY_H
@@ -8,20 +8,22 @@
 
 #include "worker/executor/epoch.h"
 
-/* The ways of state: copies of a version, the state at the start of an epoch, a checkpoint to its
- * writer, the final model to rank 0, the answer of a peer that has a checkpoint. */
+/* The kinds of messages with state: the copies of a version, the state at the start of an epoch,
+ * the slabs of a checkpoint for its writer, the slabs of the final model for rank 0, the answer of
+ * a peer that has a checkpoint. */
 enum dw_way { NO_WAY, BY_COPIES, BY_MOVE, BY_CHECKPOINT, BY_FINAL, BY_RESTORE };
 
 void dw_way_begin(void);
 void dw_way_end(void);
-/* Orders a flip of bit @bit (modulo the bits of the message) of message @after, counted from 0 from
- * now on, that comes to device @dev by @way. */
+/* Schedules a bit flip: of the messages of kind @way that device @dev receives from now on, the
+ * first @after stay undamaged, and the next one gets bit @bit (modulo its number of bits)
+ * flipped. */
 void dw_way_plan(enum dw_way way, unsigned dev, unsigned after, uint64_t bit);
-/* Returns true if the bit was flipped. */
+/* Returns true if the scheduled bit was flipped. */
 bool dw_way_done(void);
 
-/* Watches the messages of mesh @mesh of @e from now on, in executor @dev, on the thread that uses
- * the mesh. */
+/* Makes the receives of mesh @mesh of epoch @e look for the message to damage, from now on. Called
+ * in executor @dev on the thread that uses the mesh. */
 void dw_way_watch(struct hsp_ex_epoch *e, int mesh, unsigned dev);
 
 #endif

@@ -33,11 +33,12 @@ static const char plan_cut[] =
 static const char *const plans[N_LAYOUTS] = {
     [DP] = xw_plan_dp, [PP] = xw_plan_pp, [TWO] = plan_two, [THREE] = plan_three, [CUT] = plan_cut};
 
-/* Shared with the executors: one damage, by device @dev, at @version. */
+/* Memory shared with the executors: the one scheduled damage, which device @dev does at
+ * @version. */
 static struct board {
     atomic_uint when, dev;
     atomic_ullong version;
-    atomic_uint owner; /* owner of the part; NOBODY, TWIN: the home */
+    atomic_uint owner; /* owner of the part to damage; NOBODY, TWIN: the home */
     atomic_uint which;
     atomic_uint done;
     atomic_ullong salt;
@@ -53,7 +54,8 @@ static bool is_one(const struct hsp_segment_row *r, enum dw_which which)
            (!cut || !hsp_box_equal(&r->box, &whole)) && (!weights || r->kind == HSP_STATE_PARAM);
 }
 
-/* Chooses a bit of an element of @s. Returns the byte, and in *ret_bit the bit. */
+/* Chooses a bit of an element of segment @s. Returns the offset of its byte; *ret_bit: the mask of
+ * the bit. */
 static int64_t choose(const struct hsp_state_segment *s, enum dw_which which, const char *name,
                       uint64_t k, uint8_t *ret_bit)
 {
@@ -65,9 +67,9 @@ static int64_t choose(const struct hsp_state_segment *s, enum dw_which which, co
     } while (!is_one(r, which));
     int64_t bytes = hsp_box_count(&r->box) * (int64_t)hsp_dtype_size(r->dtype);
     int64_t size = (int64_t)hsp_dtype_size(r->dtype), at = hsp_test_range(name, k, 0, bytes - 1);
-    at += at % size < size / 4 ? size / 4 : 0; /* not a bit that the next update may round away */
+    at += at % size < size / 4 ? size / 4 : 0; /* not a bit that an update may round away */
     *ret_bit = (uint8_t)(1u << k % 8);
-    if (which == LOUD) { /* of FP64: changes the number by 1/16 to 1/2 */
+    if (which == LOUD) { /* in FP64 this changes the number by 1/16 to 1/2 */
         at += size - 2 - at % size;
         *ret_bit = (uint8_t)(1u << k % 4);
     }
@@ -130,7 +132,7 @@ static void harm(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t plan,
     }
 }
 
-/* Damages device memory instead of the segment; @saved: both. */
+/* If the damage is due, damages device memory instead of the segment; @saved: damages both. */
 static bool harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version, bool saved)
 {
     bool due = is_due(e, when, version);
@@ -145,7 +147,7 @@ static bool harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t 
     return due;
 }
 
-/* The compiler compares these types with those of the product. */
+/* These declarations make the compiler check that each wrap has the type of its function. */
 #define WRAPS(name) __typeof__(name) __real_##name, __wrap_##name
 WRAPS(hsp_epoch_copy_version);
 WRAPS(hsp_epoch_fetch_weights);
@@ -182,7 +184,8 @@ enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t ve
     return st;
 }
 
-/* Waits until rank 0 has reported a step of epoch @number. The test finds a hang. */
+/* Waits until rank 0 has reported a step of epoch @number. If that never happens, the test fails
+ * elsewhere. */
 static void await_told(uint64_t number)
 {
     int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000;
@@ -191,7 +194,7 @@ static void await_told(uint64_t number)
     }
 }
 
-static atomic_bool leaving; /* this step is the last of an epoch of this executor */
+static atomic_bool leaving; /* this step is the last step of its epoch */
 void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
                                   const struct hsp_vote_record *all, uint32_t n, double seconds,
                                   uint32_t sequence)
@@ -206,7 +209,7 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
         atomic_store(&board->told, e->number);
     } else if (atomic_load(&board->when) == AT_LOAD && atomic_load(&board->dev) == device_of(e) &&
                atomic_load(&board->done) != 0) {
-        await_told(e->number); /* the end of an epoch ends the vote of others */
+        await_told(e->number); /* else the end of this epoch would abort the vote of others */
     }
 }
 
@@ -286,7 +289,7 @@ void dw_salt(uint64_t salt)
 
 /* ---- the part of a coordinator ---- */
 
-/* Losses of one undisturbed device, the same for all scenarios. */
+/* Losses of one undisturbed device, used by all scenarios. */
 static double loss[XW_STEPS], val[XW_STEPS];
 
 struct dw_scenario dw_play_scenario(struct xw_world *w)
@@ -316,7 +319,7 @@ int dw_ranks_of(const struct dw_scenario *s)
 static void note_break(struct dw_scenario *s, const struct hsp_msg *m)
 {
     bool now =
-        m->epoch == s->epoch || m->epoch + 1 == s->epoch; /* in a switch also the epoch before */
+        m->epoch == s->epoch || m->epoch + 1 == s->epoch; /* in a switch also of the epoch before */
     if (now && !s->broken) {
         s->broken = true;
         s->broke_at = s->w->stable;
@@ -344,7 +347,8 @@ static int peers_of(const struct dw_scenario *s)
     return dw_ranks_of(s) + replica_holders_of(s);
 }
 
-/* Notes a message and counts reports of damage. */
+/* Evaluates the last message, from device @dev, and counts reports of damage. Returns the type of
+ * the message. */
 static uint16_t note(struct dw_scenario *s, int dev)
 {
     const struct hsp_msg *m = &s->w->last;

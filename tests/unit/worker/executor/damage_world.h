@@ -1,32 +1,33 @@
-/* Runs scenarios of executors that damage a segment of their own at a set moment, and of a
- * coordinator that goes on from the remaining state. Linked with the wraps of local.mk. */
+/* Runs scenarios in which an executor damages its own state at a chosen moment, and the test, as
+ * the coordinator, goes on from the remaining state. The program is linked with the wrapped
+ * functions that local.mk lists. */
 #ifndef HSP_DAMAGE_WORLD_H
 #define HSP_DAMAGE_WORLD_H
 #include "daemon/cluster/recover.h"
 #include "tests/unit/worker/executor/executor_world.h"
 #include "worker/executor/epoch.h"
 
-#define NOBODY 99u /* the own home, in a part without a replica */
-#define TWIN   98u /* the own home, in any part */
+#define NOBODY 99u /* the device's own home, in a part that no other rank has */
+#define TWIN   98u /* the device's own home, in any part */
 
-/* The layouts, in order: two data parallel devices, each with half of the optimizer; a pipeline of
- * three; two devices, and three, each with all of the state; one device with all of the state and
- * two with halves; two devices on one node with all of the state, and device 2 as their replica
- * holder. */
+/* The layouts. DP: two data parallel devices, each with half of the optimizer's state. PP: a
+ * pipeline of three devices. TWO, THREE: two or three devices, each with all of the state. CUT: one
+ * device with all of the state, and two with a half each. KEPT: two devices on one node, each with
+ * all of the state, and device 2 as their replica holder. */
 enum dw_layout { NO_LAYOUT, DP, PP, TWO, THREE, CUT, KEPT, N_LAYOUTS };
 
-/* The time at which an executor damages a segment of its own, or, up to AT_READ, its device
- * memory. */
+/* The time at which an executor damages its state: up to AT_READ its device memory, later its
+ * segment. */
 enum dw_when {
     NEVER,
     AT_LOAD,      /* the version is loaded to device memory, before a step */
     AT_COPIES,    /* the version is sealed, and the step that reads it runs */
-    AT_COPIED,    /* as AT_COPIES, but the segment is damaged, before its copy */
-    AT_VOTE,      /* that step is done except vote and update */
-    AT_SEAL,      /* the version is written and saved, not hashed: damages both */
-    AT_UPDATE,    /* as AT_SEAL, and written so: computed wrongly */
-    AT_LEAVING,   /* as AT_UPDATE, when the vote before was the last vote */
-    AT_LAST_READ, /* the last vote has passed, its update has not read */
+    AT_COPIED,    /* as AT_COPIES, but in the segment, before it is copied */
+    AT_VOTE,      /* that step has only its vote and its update left */
+    AT_SEAL,      /* the version is written and saved, not hashed; in both places */
+    AT_UPDATE,    /* as AT_SEAL, with sums and hashes as if computed so */
+    AT_LEAVING,   /* as AT_UPDATE, after the last vote of the epoch */
+    AT_LAST_READ, /* the last vote has passed, its update has not begun */
     AT_READ,      /* as AT_LAST_READ, after any vote */
     AT_SWITCH,
     AT_RECOVERY,
@@ -34,12 +35,12 @@ enum dw_when {
     AT_END
 };
 
-/* The rows that may be damaged: all rows; rows that no other rank has; the weights among these
- * rows; all weights; matrices among the weights that no other rank has, by so much that the loss
- * shows it. */
+/* The rows that may be damaged. ANY: all rows. OWNED: rows that no other rank has. WEIGHTS: the
+ * weights among these rows. ALL_WEIGHTS: all weights. LOUD: the matrices among WEIGHTS, by so much
+ * that the loss shows the damage. */
 enum dw_which { ANY, OWNED, WEIGHTS, ALL_WEIGHTS, LOUD };
 
-/* A complete checkpoint, as rank 0 reported it. */
+/* A complete checkpoint that rank 0 has reported. */
 struct dw_ckpt {
     struct hsp_m_ckpt m; /* without its reason */
     uint64_t epoch;
@@ -51,19 +52,19 @@ struct dw_scenario {
     struct hsp_epoch_plan *plan[N_LAYOUTS];
     uint64_t epoch;        /* newest epoch */
     enum dw_layout layout; /* layout of that epoch */
-    enum dw_layout older;  /* layout before a running switch; else NO_LAYOUT */
+    enum dw_layout older;  /* during a switch the layout before it; else NO_LAYOUT */
     bool switching;
     bool fresh_processes;                     /* no epoch is to be sealed */
     uint32_t n_told, n_told_live;             /* STATE_DAMAGED */
     struct hsp_m_damaged told;                /* last STATE_DAMAGED */
     char part[256];                           /* part of `told` */
     uint32_t n_given_up;                      /* STATE_DAMAGED that give up a version */
-    uint64_t void_from;                       /* least version that was given up */
+    uint64_t void_from;                       /* lowest version that was given up */
     enum dw_layout void_plan;                 /* layout of that version; NO_LAYOUT: none */
     uint32_t n_refused;                       /* PREPARE_FAILED for lack of state */
-    char broke[XW_MAX_DEV][HSP_TEXT_MAX + 1]; /* reasons of the last PEER_LOST of each device */
+    char broke[XW_MAX_DEV][HSP_TEXT_MAX + 1]; /* reason of the last PEER_LOST of each device */
     bool broken;                              /* the epoch broke and was not recovered */
-    uint64_t broke_at;                        /* steps reported before */
+    uint64_t broke_at;                        /* number of steps reported before the break */
     struct dw_ckpt ckpt[DW_CKPTS];            /* oldest first */
     uint32_t n_ckpt;
     char refused[256]; /* reason why the last checkpoint was not taken */
@@ -74,63 +75,66 @@ int dw_setup(void **state);
 int dw_setup_device(void **state);
 int dw_teardown(void **state);
 
-/* Starts a scenario with the losses of one undisturbed device, the same for all scenarios. */
+/* Starts a scenario. The first call computes the losses of one undisturbed device, with which all
+ * scenarios compare. */
 struct dw_scenario dw_play_scenario(struct xw_world *w);
-/* Goes on to the end of the job, and asserts these losses. */
+/* Plays the job to its end, and asserts the losses of one undisturbed device. */
 void dw_end_scenario(struct dw_scenario *s);
 void dw_free_plans(struct dw_scenario *s);
 /* Asserts that the losses are those of one undisturbed device. */
 void dw_assert_undisturbed(const struct dw_scenario *s);
 
-/* Orders device @dev to damage, at @when, its home of @version or of the next version that comes
- * (@owner NOBODY, TWIN), or its copy of rank @owner. */
+/* Schedules damage by device @dev at @when: of @version, or of the next version that comes to that
+ * point. @owner NOBODY, TWIN: of its home; else of its copy of rank @owner's home. */
 void dw_plan_harm(enum dw_when when, unsigned dev, uint64_t version, unsigned owner);
-/* Orders damage of the home in rows of @which. */
+/* Schedules damage of the device's home, in rows of kind @which. */
 void dw_plan_harm_in(enum dw_when when, unsigned dev, uint64_t version, enum dw_which which);
-/* Returns the damaged version in *ret_version, or false if none was damaged yet. */
+/* Returns true if a version was damaged, with the version in *ret_version. */
 bool dw_harmed(uint64_t *ret_version);
-/* Sets the salt: each number chooses other rows and bits. */
+/* Sets the salt: each salt leads to other rows and bits. */
 void dw_salt(uint64_t salt);
-/* Opens the segment of @dir with @owner's part of layout @plan at @version; NULL: there is none. */
+/* Opens the segment in @dir that has @owner's home in layout @plan at @version. Returns NULL if
+ * there is none. */
 struct hsp_state_segment *dw_open_piece(const char *dir, uint64_t plan, uint32_t owner,
                                         uint64_t version);
-/* Flips a bit of that segment; a second call restores the bit. */
+/* Flips a bit of the segment that dw_open_piece finds; a second call restores the bit. */
 void dw_flip_piece(const char *dir, uint64_t plan, uint32_t owner, uint64_t version,
                    enum dw_which which);
-/* Returns another device that keeps a copy of rank @owner's part. */
+/* Returns a device other than @owner's that keeps a copy of rank @owner's home. */
 int dw_buddy_of(const struct dw_scenario *s, uint32_t owner);
 int dw_ranks_of(const struct dw_scenario *s);
 
-/* Runs epoch 11, fresh, until step @step. */
+/* Runs epoch 11 of a fresh job until step @step. */
 void dw_begin(struct dw_scenario *s, enum dw_layout layout, uint64_t step);
-/* Prepares epoch 12, to go on in layout @to with all three devices. dw_arm lets the two devices of
+/* Prepares a switch to epoch 12, in layout @to on all three devices. dw_arm lets the two devices of
  * epoch 11 hand over. */
 void dw_prepare_switch(struct dw_scenario *s, enum dw_layout to);
 void dw_arm(struct dw_scenario *s);
 void dw_kill_all(struct dw_scenario *s);
-/* Notes the next message of device @dev, if one comes within @ms. */
+/* Receives and evaluates the next message of device @dev. Returns false if none comes within
+ * @ms. */
 bool dw_hear(struct dw_scenario *s, int dev, int ms);
 /* Waits for a message of @type from device @dev, and counts reports of damage. */
 void dw_await_msg(struct dw_scenario *s, int dev, uint16_t type);
-/* Waits until the epoch breaks, and seals all. */
+/* Waits until the epoch breaks, and has all executors seal it. */
 void dw_await_break(struct dw_scenario *s, int n);
 bool dw_broke_with(const struct dw_scenario *s, const char *what);
-/* Returns the least version of @layout that was given up and may not be deleted yet; UINT64_MAX:
- * none. */
+/* Returns the lowest version of @layout that was given up and whose segments may still exist;
+ * UINT64_MAX: none. */
 uint64_t dw_void_from(const struct dw_scenario *s, enum dw_layout layout);
-/* Asserts that no given up version is left, since all are READY. From now on none counts as given
- * up. */
+/* Called when all executors are READY: asserts that no segment has a version that was given up.
+ * From now on no version counts as given up. */
 void dw_assert_void(struct dw_scenario *s);
-/* Lists the pieces of @layout on devices 0 to 2, except pieces of given up versions. */
+/* Lists the segments of @layout on devices 0 to 2, except those of versions that were given up. */
 uint32_t dw_scan(struct dw_scenario *s, enum dw_layout layout, struct hsp_state_piece ret[64]);
 uint64_t dw_newest(struct dw_scenario *s, enum dw_layout layout);
-/* Returns the newest whole version of which another device has a copy of rank @owner's part. A
- * later version, whose copy a kill prevented, is deleted. */
+/* Returns the newest complete version of which another device has a copy of rank @owner's home.
+ * Deletes a later version, of which a kill has prevented the copy. */
 uint64_t dw_newest_copied(struct dw_scenario *s, enum dw_layout layout, uint32_t owner);
-/* Receives all answers to a PREPARE. Returns true if all are READY. */
+/* Receives the answers of all executors to PREPARE. Returns true if all answers are READY. */
 bool dw_all_ready(struct dw_scenario *s, int n);
-/* Goes on in @layout from its newest whole version that was not given up; tries again if a device
- * lacks state. Returns the version. */
+/* Recovers the job in @layout from its newest complete version that was not given up; tries an
+ * older version if a device lacks state. Returns the version. */
 uint64_t dw_recover(struct dw_scenario *s, enum dw_layout layout);
 
 #endif

@@ -29,7 +29,7 @@ static void what_is_said_ends_with_what_to_do(void **state)
         {ENAMETOOLONG, "cannot write /x: File name too long; take a shorter checkpoint.path"},
         {EIO, "cannot write /x: Input/output error; check that disk"},
         {ETIMEDOUT, "cannot write /x: Connection timed out; is its file server up?"},
-        {0, "cannot write /x"}, /* the cause is not known */
+        {0, "cannot write /x"}, /* no errno: the cause is not known */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hsp_err err = {0};

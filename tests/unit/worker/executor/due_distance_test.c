@@ -6,11 +6,11 @@
 #include "worker/executor/due_distance.h"
 
 struct job {
-    double alone, more;   /* seconds of a step, and extra seconds of a due version */
-    uint64_t over;        /* steps beside the copy of a due version */
+    double alone, more;   /* seconds of a step; extra seconds for a due version */
+    uint64_t over;        /* number of steps during the copy of a due version */
     uint64_t val_every;   /* steps with a validation of 10 s; 0: none */
-    uint64_t warm;        /* first steps, which take three times as long */
-    double noise;         /* standard deviation of a step, as a part of it */
+    uint64_t warm;        /* number of first steps, which take three times as long */
+    double noise;         /* standard deviation of a step / its time */
     uint64_t seed, steps; /* 0: 3000 steps */
 };
 
@@ -20,8 +20,8 @@ static double swing(uint64_t step)
     return hsp_rng_normal(hsp_test_rand("step", 0), 0, step, 0);
 }
 
-/* Returns the distance after the steps of an epoch. *ret_due: each *ret_due-th version of the last
- * 1000 steps was due. */
+/* Plays the steps of an epoch and returns the distance at its end. *ret_due: the mean distance of
+ * due versions in the last 1000 steps. */
 static uint64_t settles(struct hsp_due_distance *d, struct job j, double *ret_due)
 {
     uint64_t newest = 0, left = 1, n_due = 0;
@@ -83,7 +83,8 @@ static void it_follows_what_changes(void **state)
     assert_int_equal(settles_at(&d, 0.5, 0.398, 2), 80);
 }
 
-/* Copies that take longer than the distance leave no step alone; the cost is found all the same. */
+/* If copies take longer than the distance, some version is copied during each step; the cost is
+ * found all the same. */
 static void steps_without_a_copy_are_seen(void **state)
 {
     (void)state;
@@ -99,7 +100,7 @@ static void steps_without_a_copy_are_seen(void **state)
             assert_int_equal(settles(&d, j, &due), 80);
             j.val_every = 1;
             assert_int_equal(settles(&d, j, &due), 4);
-            j.more = 0.0098; /* two steps apart, and a copy may take longer */
+            j.more = 0.0098; /* distance 2, and a copy may take longer */
             j.val_every = 0;
             assert_int_equal(settles(&d, j, &due), 2);
             assert_true(due < 2.5 + (double)over);
@@ -107,7 +108,7 @@ static void steps_without_a_copy_are_seen(void **state)
     }
 }
 
-/* One step that an unrelated process slows does not count as a cost of copies. */
+/* If another process slows down one step, the extra time is not taken for a cost of copies. */
 static void the_median_of_steps_counts(void **state)
 {
     (void)state;
@@ -121,13 +122,14 @@ static void the_median_of_steps_counts(void **state)
         hsp_due_distance_step(&d, i < 4 ? 9 : 1, false, false);
     }
     hsp_due_distance_step(&d, 1.1, true, false);
-    hsp_due_distance_step(&d, 0.945, true, false); /* less, by chance */
+    hsp_due_distance_step(&d, 0.945, true, false); /* shorter than a step alone, by chance */
     hsp_due_distance_stable(&d);
     assert_int_equal(hsp_due_distance_choose(&d), 5);
 }
 
 /* Steps take 1.75 s and a version costs 0.02 s. A version may take 0.25 % of the time, so each 5th
- * version may be due, and no more versions where the cost is far below the noise of steps. */
+ * version may be due. Where the noise of steps is far above the cost, fewer versions are due, and
+ * never more. */
 static void noise_does_not_hide_a_cost(void **state)
 {
     (void)state;
@@ -146,7 +148,7 @@ static void noise_does_not_hide_a_cost(void **state)
     }
 }
 
-/* The bound of a known cost is not much greater than the cost. */
+/* When the cost is well measured, its upper bound is not much greater than the cost. */
 static void a_known_cost_has_a_near_bound(void **state)
 {
     (void)state;

@@ -63,7 +63,7 @@ static void a_version_is_due_only_when_the_one_before_is_stable(void **state)
     assert_int_equal(d.newest, 3);
     assert_int_equal(d.before, 0);
     assert_false(hsp_due_waits(&d, 3));
-    assert_false(pass(&d, 3, C | W, 0).stable); /* rank 1 has not sealed 3 */
+    assert_false(pass(&d, 3, C | W, 0).stable); /* rank 1 has not confirmed version 3 */
     assert_int_equal(d.newest, 3);
     assert_true(pass(&d, 4, C | W, C).stable);
     assert_int_equal(d.newest, 5);
@@ -75,23 +75,23 @@ static void a_checkpoint_makes_a_version_due(void **state)
     struct hsp_due d = begin(0, 10, 1000, 0);
     (void)pass(&d, 0, C, C);
     assert_false(hsp_due_waits(&d, 5));
-    struct hsp_due_news news = pass(&d, 5, C | K, C); /* the wish makes 6 due */
+    struct hsp_due_news news = pass(&d, 5, C | K, C); /* the wish for a checkpoint makes 6 due */
     assert_int_equal(news.checkpoint, HSP_DUE_NONE);
     assert_false(news.refused);
     assert_int_equal(d.newest, 6);
-    assert_true(pass(&d, 6, K, C).refused); /* rank 0 repeats its wish, and has not sealed 6 */
+    assert_true(pass(&d, 6, K, C).refused); /* rank 0 repeats its wish, and has not confirmed 6 */
     news = pass(&d, 7, C, C);
     assert_true(news.stable && news.asked);
     assert_int_equal(news.checkpoint, 6);
     (void)pass(&d, 8, C, C);
-    (void)pass(&d, 9, C, C); /* 10 is of a periodic checkpoint */
+    (void)pass(&d, 9, C, C); /* version 10 is due for a periodic checkpoint */
     assert_int_equal(d.newest, 10);
     for (uint64_t t = 10; t < 19; t++) {
         news = pass(&d, t, 0, 0);
         assert_int_equal(news.checkpoint, HSP_DUE_NONE);
         assert_false(hsp_due_waits(&d, t));
     }
-    assert_true(hsp_due_waits(&d, 19)); /* 20 is to be due */
+    assert_true(hsp_due_waits(&d, 19)); /* the vote has to make 20 due */
     news = pass(&d, 19, C, C);
     assert_int_equal(news.checkpoint, 10);
     assert_false(news.asked);
@@ -119,7 +119,7 @@ static void a_record_says_what_is_confirmed_here(void **state)
         assert_int_equal(hsp_due_record(&d, 4, &armed), all ? 0 : C);
         assert_int_equal(armed, 9);
         assert_int_equal(hsp_due_record(&d, HSP_DUE_NONE, &armed), 0);
-        assert_int_equal(armed, 0); /* no hand-over: 4 has to become stable first */
+        assert_int_equal(armed, 0); /* no hand-over: version 4 is not stable yet */
     }
 }
 
@@ -129,11 +129,11 @@ enum { RANKS = 3 };
 
 struct rank {
     struct hsp_due due;
-    uint64_t step;             /* vote that the rank has passed, or for which its record waits */
-    bool said;                 /* its record of that vote is sent */
-    uint64_t saved, confirmed; /* newest such versions */
-    uint64_t slot[2];          /* sealed versions; HSP_DUE_NONE */
-    uint32_t at;               /* slot of `saved` */
+    uint64_t step;             /* vote that the rank has passed, or whose record it holds back */
+    bool said;                 /* the rank has sent its record of that vote */
+    uint64_t saved, confirmed; /* newest version saved, newest confirmed */
+    uint64_t slot[2];          /* version sealed in each segment, or HSP_DUE_NONE */
+    uint32_t at;               /* segment of `saved` */
     uint64_t stable;           /* newest stable version that the rank knows */
 };
 
@@ -148,7 +148,7 @@ static bool holds(const struct rank *r, uint64_t version)
     return r->slot[0] == version || r->slot[1] == version;
 }
 
-/* Copies the newest due version to the segment without the newest sealed one. */
+/* Seals the newest due version in the segment that does not have the newest sealed version. */
 static void save(struct rank *r)
 {
     const uint64_t *v = r->slot;
@@ -157,7 +157,7 @@ static void save(struct rank *r)
     r->saved = r->due.newest;
 }
 
-/* Lets rank @me act. Its saved version stands also for the copies on other ranks. */
+/* Lets rank @me do one action. A version that it has saved counts as copied to other ranks, too. */
 static void act(struct ranks *x, uint32_t me, uint64_t dice)
 {
     struct rank *r = &x->r[me];
@@ -193,7 +193,7 @@ static void act(struct ranks *x, uint32_t me, uint64_t dice)
     }
 }
 
-/* Returns the greatest version that all ranks have sealed. */
+/* Returns the greatest version that all ranks have sealed, or HSP_DUE_NONE. */
 static uint64_t whole(const struct ranks *x)
 {
     uint64_t best = HSP_DUE_NONE;
@@ -208,7 +208,8 @@ static uint64_t whole(const struct ranks *x)
     return best;
 }
 
-/* The job can go back to each version that any rank knows to be stable. */
+/* At any moment, all ranks have sealed a common version that is at least as new as the newest
+ * version that any rank knows to be stable. So a recovery can always go back to it. */
 static void a_stable_version_is_whole_at_any_moment(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Checks that members of an epoch write a checkpoint despite lack of memory, left-over folders,
- * damage, and disks that do not answer, are slow, or are not mounted. */
+/* Checks how members of an epoch write a checkpoint if memory is lacking, folders are left over,
+ * state is damaged, or disks do not answer, are slow, or are not mounted. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/folder.h"
 
-/* Makes a world. @shared: all members have the same folder. */
+/* Makes a world of @n members. @shared: all members have the same folder for checkpoints. */
 static void make_world(struct em_world *w, uint32_t n, bool shared)
 {
     em_make_world(w, n);
@@ -25,7 +25,7 @@ static void make_world(struct em_world *w, uint32_t n, bool shared)
     }
 }
 
-/* Makes a checkpoint of EM_STEP, the last version. */
+/* Asks all members for a checkpoint of EM_STEP and for no further version. */
 static void make_last(struct em_world *w)
 {
     for (uint32_t r = 0; r < w->n; r++) {
@@ -60,7 +60,8 @@ static void keep_without_memory(struct em_member *m)
     em_keep(m);
 }
 
-/* A member without memory for a checkpoint must not leave the others waiting for its messages. */
+/* If a member lacks memory for a checkpoint, the other members must not wait forever for its
+ * messages. */
 static void a_member_without_memory_for_a_checkpoint_ends_the_epoch(void **state)
 {
     (void)state;
@@ -70,7 +71,8 @@ static void a_member_without_memory_for_a_checkpoint_ends_the_epoch(void **state
             make_world(&w, 3, kind == 1);
             nth_fails = nth;
             keep_to_the_end(&w, keep_without_memory);
-            /* A missing part of a shared checkpoint is reported; else the epoch ends. */
+            /* If rank 2 cannot write its part of a shared checkpoint, that is reported; all other
+             * failures end the epoch. */
             bool told = kind == 1 && nth == 2;
             assert_int_equal(w.m[2].e.uncopied.code, told ? HSP_OK : HSP_ENOMEM);
             assert_int_equal(w.m[0].e.uncopied.code, told ? HSP_OK : HSP_ECANCELED);
@@ -87,7 +89,7 @@ static void write_checkpoint(struct em_member *m)
     m->st = hsp_epoch_checkpoint(&m->e, EM_STEP, &sum, &m->disk, &m->err);
 }
 
-/* Lets all members write. Returns the result of rank 0. */
+/* Lets all members write a checkpoint. Returns the result of rank 0. */
 static enum hsp_status checkpoint(struct em_world *w, struct hsp_err *err)
 {
     em_start(w, write_checkpoint);
@@ -116,7 +118,7 @@ static void make_folder(const struct em_world *w, const char *name)
     hsp_folder_close(&f);
 }
 
-/* Returns the folder in which the job of @w writes step @step. */
+/* Returns the name of the folder in which the job of @w writes step @step before the commit. */
 static const char *attempt(const struct em_world *w, uint64_t step)
 {
     static char name[HSP_CKPT_NAME];
@@ -127,7 +129,7 @@ static const char *attempt(const struct em_world *w, uint64_t step)
     return name;
 }
 
-/* A failed attempt must free its room, most of all after a lack of room. */
+/* A failed attempt must free its room on the disk, all the more if room was lacking. */
 static void an_attempt_that_failed_leaves_nothing(void **state)
 {
     struct hsp_err err;
@@ -135,8 +137,8 @@ static void an_attempt_that_failed_leaves_nothing(void **state)
     for (int shared = 0; shared < 2; shared++) {
         struct em_world w;
         make_world(&w, 3, shared == 1);
-        make_folder(&w, attempt(&w, 30));   /* of a killed attempt */
-        make_folder(&w, "step-0000000040"); /* the attempt cannot take the name: */
+        make_folder(&w, attempt(&w, 30));   /* left by a killed attempt */
+        make_folder(&w, "step-0000000040"); /* the commit cannot take this name: */
         make_folder(&w, "step-0000000040/mine");
         make_folder(&w, attempt(&w, 50)); /* an attempt of another history */
         assert_int_equal(checkpoint(&w, &err), HSP_OK);
@@ -144,9 +146,9 @@ static void an_attempt_that_failed_leaves_nothing(void **state)
         assert_true(is_there(&w, "step-0000000040/manifest.json"));
         assert_true(is_there(&w, attempt(&w, 50)));
         if (shared == 1) {
-            w.m[1].p.checkpoint_path = "/dev/null/x"; /* so it cannot write its part */
+            w.m[1].p.checkpoint_path = "/dev/null/x"; /* rank 1 cannot write its part */
         } else {
-            w.m[0].data.set.n_tokens = 2; /* so there is no manifest for the shard */
+            w.m[0].data.set.n_tokens = 2; /* rank 0 cannot make the manifest */
         }
         assert_int_equal(checkpoint(&w, &err), shared == 1 ? HSP_EIO : HSP_EINVAL);
         char shard[4400];
@@ -157,8 +159,8 @@ static void an_attempt_that_failed_leaves_nothing(void **state)
     }
 }
 
-/* The path is not shared, against the configuration: rank 0 does not see the files that rank 1
- * leaves there at each checkpoint. */
+/* Although the configuration says so, the path is not shared: rank 0 does not see the files that
+ * rank 1 leaves on its own disk at each checkpoint. So rank 1 has to delete them. */
 static void a_rank_deletes_what_it_left_on_its_own_disk(void **state)
 {
     struct hsp_err err;
@@ -178,7 +180,7 @@ static void a_rank_deletes_what_it_left_on_its_own_disk(void **state)
         w.m[1].e.ckpt_written = second ? 30 : 0;
         assert_int_equal(checkpoint(&w, &err), HSP_EDIGEST);
         assert_non_null(strstr(err.msg, ": checkpoint.path must be one folder on all nodes"));
-        for (uint64_t step = 20; step <= 30; step += 10) { /* rank 0 may be writing 30 */
+        for (uint64_t step = 20; step <= 30; step += 10) { /* rank 0 may still commit step 30 */
             (void)snprintf(path, sizeof path, "%s/t/%s", own, attempt(&w, step));
             assert_int_equal(access(path, F_OK) == 0, step == 30 || !second);
         }
@@ -187,7 +189,7 @@ static void a_rank_deletes_what_it_left_on_its_own_disk(void **state)
     em_end_world(&w);
 }
 
-/* The epoch before may still be at its last checkpoint. */
+/* The previous epoch may still be writing its last checkpoint; its files must not be deleted. */
 static void an_attempt_under_way_is_left_alone(void **state)
 {
     struct hsp_err err;
@@ -195,7 +197,7 @@ static void an_attempt_under_way_is_left_alone(void **state)
     for (int shared = 0; shared < 2; shared++) {
         struct em_world w;
         make_world(&w, 2, shared == 1);
-        for (uint32_t r = 0; r < 2; r++) { /* attempt of the epoch before */
+        for (uint32_t r = 0; r < 2; r++) { /* attempt of the previous epoch */
             atomic_store(&w.m[r].env.writing, 1);
         }
         make_folder(&w, attempt(&w, 30));
@@ -213,7 +215,8 @@ static void an_attempt_under_way_is_left_alone(void **state)
     }
 }
 
-/* The new checkpoint is in place and usable, also if an old checkpoint cannot be deleted. */
+/* If an old checkpoint cannot be deleted, the new checkpoint is in place and usable all the
+ * same. */
 static void an_old_checkpoint_that_stays_makes_the_new_one_no_worse(void **state)
 {
     struct hsp_err err;
@@ -228,7 +231,8 @@ static void an_old_checkpoint_that_stays_makes_the_new_one_no_worse(void **state
     }
 }
 
-/* The next version is made of the damaged version. */
+/* Damage that a checkpoint finds ends the epoch, because the next version is computed from the
+ * damaged version. */
 static void damage_that_a_checkpoint_finds_ends_the_epoch(void **state)
 {
     (void)state;
@@ -249,10 +253,10 @@ static void damage_that_a_checkpoint_finds_ends_the_epoch(void **state)
 static struct em_member
     *at_writing; /* member whose home is damaged when its part is written; NULL: none */
 
-/* The call of the disk that hangs until `hangs` is NEVER again. */
+/* The call to the file system that hangs until `hangs` is NEVER again. */
 enum hanging { NEVER, AT_OPEN, AT_PUT, AT_COMMIT, AT_PRUNE };
 static _Atomic(enum hanging) hangs;
-static atomic_uint n_hung; /* hung calls so far */
+static atomic_uint n_hung; /* number of calls that have hung so far */
 
 static void hang(enum hanging at)
 {
@@ -264,7 +268,7 @@ static void hang(enum hanging at)
     }
 }
 
-static struct hsp_ex_epoch *_Atomic ends_at_open; /* epoch that ends at the begin of a checkpoint */
+static struct hsp_ex_epoch *_Atomic ends_at_open; /* epoch that ends when its checkpoint begins */
 static atomic_uint n_puts;
 
 enum hsp_status __wrap_hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
@@ -322,7 +326,7 @@ enum hsp_status __wrap_hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_in
     return __real_hsp_ckpt_commit(dir, info, data, config_json, ret, err);
 }
 
-/* The compiler compares these types with those of the product. */
+/* These declarations make the compiler check that each wrap has the type of its function. */
 __typeof__(hsp_ckpt_prune) __real_hsp_ckpt_prune, __wrap_hsp_ckpt_prune;
 
 enum hsp_status __wrap_hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, size_t keep,
@@ -333,9 +337,9 @@ enum hsp_status __wrap_hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_inf
     return __real_hsp_ckpt_prune(dir, us, keep, cut, n_cuts, err);
 }
 
-/* The server of a hard mount is dead: the epoch goes on after its time limit, and reports the path
- * that does not answer. The next checkpoint fails without a wait, and no second call hangs. When
- * the server is back checkpoints are written again. */
+/* The server of a hard mount is dead: the epoch goes on after the time limit, and reports the path
+ * that does not answer. The next checkpoint fails at once, without another call that hangs. When
+ * the server is back, checkpoints are written again. */
 static void a_disk_that_does_not_answer_ends_no_epoch(void **state)
 {
     (void)state;
@@ -347,7 +351,7 @@ static void a_disk_that_does_not_answer_ends_no_epoch(void **state)
         for (uint32_t r = 0; r < 2; r++) {
             w.m[r].env.disk_ms = k < 2 ? 100 : 500; /* long enough to reach the hanging call */
         }
-        /* Rank 0 alone commits a shared checkpoint. */
+        /* Only rank 0 commits a shared checkpoint. */
         const unsigned n = atomic_load(&n_hung) + (k == 5 ? 1 : 2);
         (void)snprintf(want, sizeof want, "n0/0: %s has not answered for ", w.folder);
         atomic_store(&hangs, (enum hanging)(AT_OPEN + k / 2));
@@ -373,7 +377,7 @@ static void a_disk_that_does_not_answer_ends_no_epoch(void **state)
     }
 }
 
-/* A slow disk that takes long to delete a large checkpoint does not count as dead. */
+/* A slow disk may take long to delete a large checkpoint; the disk must not count as dead then. */
 static void an_old_checkpoint_may_go_slowly(void **state)
 {
     struct em_world w;
@@ -384,7 +388,7 @@ static void an_old_checkpoint_may_go_slowly(void **state)
     atomic_store(&hangs, AT_PRUNE);
     assert_ok(checkpoint(&w, &err), &err);
     assert_true(is_there(&w, "step-0000000040/manifest.json"));
-    atomic_store(&w.m[0].env.writing, 1); /* so the next checkpoint deletes none */
+    atomic_store(&w.m[0].env.writing, 1); /* then the next checkpoint deletes none */
     assert_ok(checkpoint(&w, &err), &err);
     assert_true(is_there(&w, "step-0000000020"));
     atomic_store(&hangs, NEVER);
@@ -396,7 +400,7 @@ static void an_old_checkpoint_may_go_slowly(void **state)
     em_end_world(&w);
 }
 
-/* The end of an epoch does not wait for the disk. */
+/* When an epoch ends, it does not wait for a hanging disk. */
 static void an_epoch_that_is_over_leaves_its_disk(void **state)
 {
     struct em_world w;
@@ -425,7 +429,8 @@ static void an_epoch_that_is_over_leaves_its_disk(void **state)
     em_end_world(&w);
 }
 
-/* Each slab is written soon, all slabs take long: an epoch that is over stops writing. */
+/* Each slab is written quickly, but all slabs together take long: an epoch that is over stops
+ * between two slabs. */
 static void an_epoch_that_is_over_writes_no_more(void **state)
 {
     struct em_world w;
@@ -446,7 +451,7 @@ static void an_epoch_that_is_over_writes_no_more(void **state)
     em_end_world(&w);
 }
 
-/* Keeps rank 0 running; rank 1 ends with the checkpoint. */
+/* Rank 0 runs its replication thread; rank 1 writes one checkpoint and ends. */
 static void keep_or_write(struct em_member *m)
 {
     if (m->p.rank == 0) {
@@ -464,8 +469,8 @@ static void assert_told_nothing(const struct em_member *m)
     assert_true(recv(m->agent, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
 }
 
-/* Rank 1 learns first that the epoch ends. If a failed disk were reported to hspmdd, a job that is
- * being suspended would go on. */
+/* Rank 1 learns before rank 0 that the epoch ends, and stops writing. Rank 0 must not report a
+ * failed disk to hspmdd then: a job that is being suspended would go on. */
 static void the_end_of_an_epoch_is_no_fault_of_a_disk(void **state)
 {
     static const struct {
@@ -493,14 +498,14 @@ static void the_end_of_an_epoch_is_no_fault_of_a_disk(void **state)
     }
 }
 
-/* The path of members is not mounted: the folder is not the job's, and no folder is made in its
- * place. As soon as a person makes the folder, checkpoints are written, also if the job began
- * without it. */
+/* On some members the path is not mounted, so the folder of the job is missing there. No member
+ * makes the folder. As soon as a person makes the folder, checkpoints are written, also if the job
+ * began without it. */
 static void what_is_not_mounted_gets_no_checkpoint(void **state)
 {
     static const char *const who[] = {"n0/0: ", "n1/0: ", "n1/0 and 1 more: "};
     (void)state;
-    for (uint32_t k = 0; k < 3; k++) { /* not mounted: rank 0; rank 1; ranks 1 and 2 */
+    for (uint32_t k = 0; k < 3; k++) { /* not mounted on rank 0; on rank 1; on ranks 1 and 2 */
         struct em_world w;
         struct hsp_err err = {0};
         char root[4300], job[4400], want[4600];
@@ -532,7 +537,8 @@ static void what_is_not_mounted_gets_no_checkpoint(void **state)
     }
 }
 
-/* Without the check a complete checkpoint of state that no rank had would arise. */
+/* State that is damaged while it is written must not become a checkpoint: without the check, a
+ * complete checkpoint of state that no rank ever had would be committed. */
 static void state_damaged_while_it_is_written_is_no_checkpoint(void **state)
 {
     struct em_world w;

@@ -94,8 +94,8 @@ static void the_state_is_compared_with_its_seal(void **state)
     compare(*state, 60000, 4);
 }
 
-/* The state that the first update has read is compared with the seal of the first version; also
- * after no-op steps, whose versions need not be sealed. */
+/* The state that the first update reads is compared with the seal of the first version, also after
+ * no-op steps, whose versions need not be sealed. */
 static void what_was_read_first_is_compared_with_its_seal(void **state)
 {
     struct dw_world *w = *state;
@@ -113,7 +113,7 @@ static void what_was_read_first_is_compared_with_its_seal(void **state)
         assert_int_equal(hsp_epoch_device_changed(&w->e, version), 0);
         assert_int_equal(hsp_epoch_device_changed(&w->e, version - 1), UINT32_MAX);
     }
-    hsp_segment_seal(w->e.seg[0], 5); /* and is stable: the first one is no longer sealed */
+    hsp_segment_seal(w->e.seg[0], 5); /* 5 is stable, so the first version is unsealed */
     w->e.sealed = 5;
     w->e.dev.newest = (struct hsp_written){.version = 7, .first = &read};
     read = hsp_segment_row_hash(w->e.seg[0], 0);
@@ -123,7 +123,7 @@ static void what_was_read_first_is_compared_with_its_seal(void **state)
     dw_leave(w);
 }
 
-/* A later update is compared with the state as the update before has written it. */
+/* The state that a later update reads is compared with the state that its predecessor wrote. */
 static void what_was_read_is_compared_with_what_was_written(void **state)
 {
     struct dw_world *w = *state;
@@ -180,8 +180,8 @@ static enum hsp_status no_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp_
     return hsp_err_set(err, HSP_EIO, 0, "%" PRId64 " elements are touched while a switch waits", n);
 }
 
-/* The state in use is apart from the segments, so both may be written at the same time. Its memory
- * is not touched before it is loaded. */
+/* On a CPU the state in use is apart from the segments, so both may be written at the same time.
+ * The state's memory is not touched before the state is loaded. */
 static void a_cpu_has_its_state_apart(void **state)
 {
     struct dw_world *w = *state;
@@ -216,7 +216,7 @@ static enum hsp_status count_copy(struct hsp_backend *b, enum hsp_devq q, void *
     return copy_of(b, q, dst, src, bytes, err);
 }
 
-/* The device has one version, and each due version is copied from the device once. */
+/* The device has memory for one version, and each due version is copied from there once. */
 static void a_due_version_leaves_its_only_slot_once(void **state)
 {
     struct dw_world *w = *state;
@@ -260,7 +260,7 @@ static enum hsp_status pin_and_end(struct hsp_backend *b, void *p, size_t bytes,
     return st;
 }
 
-/* SEAL and STOP wait for one piece, not for tens of GiB. */
+/* A cancelled epoch stops pinning: SEAL and STOP wait for one piece, not for tens of GiB. */
 static void an_epoch_that_is_cancelled_pins_no_more(void **state)
 {
     struct dw_world *w = *state;
@@ -296,7 +296,7 @@ static void a_segment_without_bytes_is_not_pinned(void **state)
     dw_leave(w);
 }
 
-/* An epoch without memory leaves no pinned bytes. */
+/* An epoch that gets no device memory leaves no pinned bytes. */
 static void no_memory_no_pins(void **state)
 {
     struct dw_world *w = *state;
@@ -320,7 +320,7 @@ static enum hsp_status alloc_but_pinned(struct hsp_backend *b, enum hsp_mem mem,
                : alloc_all(b, mem, bytes, ret, err);
 }
 
-/* If the host cannot pin memory, the planner is not told that the device is smaller. */
+/* If the host lacks memory to pin, PREPARE must not say that the device is smaller. */
 static void want_of_pinned_memory_is_not_the_devices(void **state)
 {
     struct dw_world *w = *state;
@@ -338,7 +338,7 @@ static void want_of_pinned_memory_is_not_the_devices(void **state)
     dw_leave(w);
 }
 
-/* A message of a transport. */
+/* A message that a transport receives. */
 struct message {
     atomic_uint looks; /* polls of its queue before it arrives; UINT_MAX: never */
     atomic_bool done;
@@ -373,8 +373,8 @@ static void leave_other(struct dw_world *w, struct message *m)
     assert_int_equal(hsp_mockdev_tally(b).memory, 4096);
 }
 
-/* At a hand-over kept memory is freed as soon as the device is idle, also if the next epoch has no
- * state on the device. */
+/* At a hand-over the kept memory is freed as soon as the device is idle, also if the next epoch has
+ * no state there. */
 static void what_the_epoch_before_has_left_goes_at_once(void **state)
 {
     struct dw_world *w = *state;
@@ -401,7 +401,7 @@ static bool trims(struct dw_world *w)
 }
 
 /* A cancelled epoch does not wait for a device that waits for a lost peer. While communicators are
- * made no memory is freed. */
+ * made, no memory is freed. */
 static void nothing_waits_for_a_peer_that_is_gone(void **state)
 {
     struct dw_world *w = *state;

@@ -14,7 +14,8 @@ static struct hsp_ex_epoch *make_two(struct em_world *w)
     return e;
 }
 
-/* Else the next epoch would begin with a version whose copies or whose seal have failed. */
+/* An epoch whose seals or copies have failed must not hand over: the next epoch would begin with a
+ * version that is not sealed or not copied. */
 static void an_epoch_that_has_failed_hands_nothing_over(void **state)
 {
     struct em_world w;
@@ -34,14 +35,14 @@ static void an_epoch_that_has_failed_hands_nothing_over(void **state)
     e->cancelled = false;
     assert_ok(hsp_epoch_hand_over(e, 9, EM_STEP, 0, &left, &err), &err); /* dropped meanwhile */
     assert_false(left || next->go);
-    e->member = false; /* nothing is computed here, so there is no memory to give back */
+    e->member = false; /* this member does not compute, so it has no memory to free */
     assert_ok(hsp_epoch_hand_over(e, 8, EM_STEP, 0, &left, &err), &err);
     assert_true(left && next->go && next->go_version == EM_STEP);
     assert_int_equal(e->phase, HSP_EPOCH_LEFT);
     em_end_world(&w);
 }
 
-static bool drops_next; /* drop the next epoch while an epoch leaves its device */
+static bool drops_next; /* drop the next epoch while this epoch frees its device memory */
 
 __typeof__(hsp_epoch_device_leave) __real_hsp_epoch_device_leave, __wrap_hsp_epoch_device_leave;
 
@@ -55,8 +56,8 @@ void __wrap_hsp_epoch_device_leave(struct hsp_ex_epoch *e)
     __real_hsp_epoch_device_leave(e);
 }
 
-/* Freeing memory may take seconds: the control thread, which sends heartbeats, does not wait for
- * it. */
+/* Freeing device memory may take seconds. The epoch is not locked meanwhile, so the control thread,
+ * which sends heartbeats, does not wait. */
 static void an_epoch_leaves_its_device_without_the_lock(void **state)
 {
     struct em_world w;
@@ -64,7 +65,7 @@ static void an_epoch_leaves_its_device_without_the_lock(void **state)
     bool left = true;
     (void)state;
     struct hsp_ex_epoch *e = make_two(&w), *next = e->next;
-    e->member = false; /* nothing is computed here, so there is no memory to give back */
+    e->member = false; /* this member does not compute, so it has no memory to free */
     drops_next = true;
     em_assert_refused(hsp_epoch_hand_over(e, 8, EM_STEP, 0, &left, &err), &err, HSP_ECANCELED,
                       "epoch 8 was dropped as it was to begin");

@@ -1,5 +1,5 @@
-/* Checks the version that a replica seals when the other replica dies, and the versions that stay
- * until the recovery has a stable version. */
+/* Checks which version a rank seals when the other rank, its replica, dies (epoch_live.h), and
+ * which versions stay until the recovery has a stable version. */
 #include "worker/executor/epoch_live.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void order(struct xw_world *w, int rank, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-/* The greatest version that a device has sealed, and the least. */
+/* The greatest and the least version that a device has sealed. */
 struct both {
     uint64_t high, low;
 };
@@ -71,7 +71,8 @@ static void go(struct xw_world *w, uint64_t epoch, uint64_t version)
     xw_send_start(w, 1, epoch, version);
 }
 
-/* Seals device @dev, which has lost the other device. Returns its sealed versions. */
+/* Waits until device @dev has lost the other device, and sends SEAL. Returns the sealed versions of
+ * @dev. */
 static struct both ends(struct xw_world *w, int dev, uint64_t epoch)
 {
     xw_await(w, dev, HSP_MSG_PEER_LOST);
@@ -80,7 +81,8 @@ static struct both ends(struct xw_world *w, int dev, uint64_t epoch)
     return held_by(w, dev);
 }
 
-/* Ends rank 1 at a point. Returns the sealed versions of rank 0, which has reported each step. */
+/* Trains, and kills rank 1 at @point. Asserts that rank 0 has reported each step, and returns the
+ * sealed versions of rank 0. */
 static struct both after(struct xw_world *w, const char *text, uint32_t due_every,
                          const char *point)
 {
@@ -98,7 +100,7 @@ static void test_what_is_computed_with_is_sealed(void **state)
     assert_true(b.low == 0 && b.high == 8);
 }
 
-/* The vote has passed: the update is finished, and its version sealed. */
+/* If the vote has passed, rank 0 finishes the update and seals the version that it writes. */
 static void test_an_update_is_finished(void **state)
 {
     struct xw_world *w = *state;
@@ -107,8 +109,8 @@ static void test_an_update_is_finished(void **state)
     assert_true(b.low == 0 && b.high == 9);
 }
 
-/* Rank 1 does not confirm version 4: votes pass, and no vote shows that version 4 is stable. No
- * version is written over version 0, the last version that both ranks have. */
+/* Rank 1 does not confirm version 4, so votes pass but do not make version 4 stable. No version may
+ * be sealed over version 0, the last version that both ranks have. */
 static void test_nothing_while_a_version_is_pending(void **state)
 {
     struct xw_world *w = *state;
@@ -119,8 +121,8 @@ static void test_nothing_while_a_version_is_pending(void **state)
     assert_true(b.low == 0 && b.high == 4);
 }
 
-/* The due version itself is sealed, though the replication thread has ended by the loss before it
- * was written. */
+/* A due version is sealed as the live version, although the loss has ended the replication thread
+ * before that version was written. */
 static void test_the_due_version_is_sealed(void **state)
 {
     struct xw_world *w = *state;
@@ -158,7 +160,8 @@ static void test_nothing_where_not_all_know_it(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* SEAL alone seals the live version, without a loss. STOP seals no version, for it deletes all. */
+/* SEAL makes a rank seal its live version, also without a loss. STOP makes it seal no version,
+ * because STOP deletes all versions. */
 static void test_sealed_by_order(void **state)
 {
     struct xw_world *w = *state;
@@ -174,9 +177,9 @@ static void test_sealed_by_order(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* Rank 1 has the stable version 0, and another version than the one from which all go on. That
- * other version is unsealed, and version 0 stays until the new epoch has a stable version; here the
- * epoch ends before. */
+/* Rank 1 has sealed the stable version 0 and a second version, which is not the version from which
+ * the recovery goes on. The second version is unsealed. Version 0 stays until the new epoch has a
+ * stable version; here the epoch ends before that. */
 static void test_the_stable_version_stays(void **state)
 {
     struct xw_world *w = *state;
@@ -199,7 +202,7 @@ static void test_the_stable_version_stays(void **state)
     go(w, 2, 8);
     b = ends(w, 0, 2);
     assert_true(b.low == 0 && b.high == 8);
-    /* As if rank 0 had sealed another version at an earlier loss. */
+    /* Simulates that rank 0 sealed another version at an earlier loss. */
     struct hsp_segment_info *info = NULL;
     size_t n = 0;
     assert_ok(hsp_segment_scan(w->ex[0].state_dir, &info, &n, &err), &err);
@@ -223,7 +226,7 @@ static void test_the_stable_version_stays(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* The losses are those of one device, and no step is made twice. */
+/* The losses are those of one device, and no step is computed twice. */
 static void test_no_step_is_made_again(void **state)
 {
     struct xw_world *w = *state;

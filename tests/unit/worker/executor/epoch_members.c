@@ -98,7 +98,7 @@ static void make_member(struct em_world *w, uint32_t rank, struct hsp_comm *comm
     hsp_segment_seal(m->e.seg[EM_STEP % 2], EM_STEP);
 }
 
-/* Makes @n members. @equal: each has all of the parameter; else each has a part. */
+/* Makes @n members. @equal: each member has all of the parameter; else each has a part. */
 static void make_members(struct em_world *w, uint32_t n, bool equal)
 {
     static const char *const names[EM_RANKS] = {"n0/0", "n1/0", "n2/0"};

@@ -1,5 +1,5 @@
-/* Makes members of an epoch in this process, over the loop transport, without computing. Each
- * member holds version EM_STEP of one parameter, or of a part of it. */
+/* Makes members of an epoch in this process that are connected by the loop transport and compute
+ * nothing. Each member has version EM_STEP of one parameter, or of a part of this parameter. */
 #ifndef HSP_EPOCH_MEMBERS_H
 #define HSP_EPOCH_MEMBERS_H
 #include <pthread.h>
@@ -17,8 +17,8 @@ struct em_member {
     struct hsp_backend backend;               /* no device and no calls; or */
     struct hsp_backend *cpu;                  /* backend of the update */
     uint64_t sum[1];                          /* hash of the state in use */
-    struct hsp_state_sums sums[1], before[1]; /* of its update, and of the update before */
-    struct hsp_chan chan;                     /* channel without a reader */
+    struct hsp_state_sums sums[1], before[1]; /* of the last update, and of the update before */
+    struct hsp_chan chan;                     /* channel to the agent, which nobody reads */
     int agent;                                /* other end of `chan` */
     struct hsp_ex_epoch e;
     struct hsp_m_prepare p;
@@ -45,15 +45,16 @@ void em_make_world(struct em_world *w, uint32_t n);
 void em_make_equal(struct em_world *w, uint32_t n);
 void em_end_world(struct em_world *w);
 
-/* Does the update of EM_STEP. */
+/* Writes version EM_STEP + 1 at member @m, as the update of step EM_STEP does. */
 void em_make_next(const struct em_world *w, struct em_member *m);
-/* Flips a bit of @version. */
+/* Flips a bit in the segment of @version. */
 void em_damage(struct em_member *m, uint64_t version);
 
-/* Starts @work of each member on a thread of its own; em_join waits for all, a minute at most. */
+/* Starts @work of each member on a thread of its own; em_join waits for all threads, at most a
+ * minute. */
 void em_start(struct em_world *w, void (*work)(struct em_member *m));
 void em_join(struct em_world *w);
-/* Such work: the replication thread. */
+/* Work for em_start: runs the replication thread of @m. */
 void em_keep(struct em_member *m);
 
 void em_assert_refused(enum hsp_status st, const struct hsp_err *err, enum hsp_status want,

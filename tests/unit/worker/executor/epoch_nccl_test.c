@@ -1,6 +1,6 @@
-/* Checks NCCL in the phases of an epoch: members with and without a GPU, kept communicators,
- * failures, a switch; and the death of an executor in each call of NCCL, in PREPARE, before the
- * first step, within steps and in the switch. */
+/* Checks NCCL in the phases of an epoch: with members with and without a GPU, with communicators
+ * kept from an earlier epoch, after failures, and in a switch. Also kills an executor in each of
+ * its calls of NCCL, in PREPARE, before the first step, within steps and in the switch. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
@@ -86,7 +86,7 @@ static void close_member(void *ctx, uint32_t k)
 {
     struct epoch *x = ctx;
     struct hsp_ex_epoch *e = &x->m[k].e;
-    hsp_epoch_abort(e);        /* as each close does */
+    hsp_epoch_abort(e);        /* closing an epoch does this, too */
     hsp_epoch_direct_close(e); /* these devices have no queue that the engine could wait for */
     e->engine = hsp_engine_close(e->engine);
     x->mesh[k]->ops->close(x->mesh[k]);
@@ -171,7 +171,8 @@ static void close_all(void)
     nw_expect_clean();
 }
 
-/* Returns the loss of two steps, for any path of the groups. */
+/* Asserts that the members whose bits are set in @with_nccl use NCCL, and no others. Returns the
+ * loss after two steps, which must not depend on the transport. */
 static double loss_with(const uint64_t *gpu, uint32_t with_nccl)
 {
     struct epoch x;
@@ -209,8 +210,8 @@ static void on_hosts(struct epoch *x, const char *const boot_id[RANKS], const ch
     }
 }
 
-/* Returns the loss of two steps with TLS. @boot_id: files that distinguish hosts; @with_nccl:
- * members that use NCCL. */
+/* Returns the loss of two steps with a data plane by TLS. @boot_id: files by which members find out
+ * whether they are on one host; @with_nccl: a bit for each member that must use NCCL. */
 static double loss_with_tls(const char *const boot_id[RANKS], const char *trusted,
                             uint32_t with_nccl, const char *told)
 {
@@ -232,8 +233,8 @@ static double loss_with_tls(const char *const boot_id[RANKS], const char *truste
     return loss;
 }
 
-/* With TLS NCCL stays within hosts, except in trusted networks. The numbers are the same by each
- * path. */
+/* If the data plane uses TLS, NCCL is used only within hosts, and in trusted networks also between
+ * hosts. The loss does not depend on the transport. */
 static void tls_keeps_nccl_within_hosts(void **state)
 {
     char *dir = hsp_test_tmpdir(), path[2][512];
@@ -271,7 +272,7 @@ static void tls_keeps_nccl_within_hosts(void **state)
     free(dir);
 }
 
-/* An unreadable network is an error of this epoch, not a trusted network. */
+/* A trusted_network that cannot be parsed is an error of this epoch and trusts nothing. */
 static void a_network_that_is_none(void **state)
 {
     static const char *const here[RANKS] = {NULL};
@@ -291,7 +292,7 @@ static void a_network_that_is_none(void **state)
 
 static void *(*native)(struct hsp_backend *b, enum hsp_devq q);
 static pthread_mutex_t *guard[RANKS];
-static atomic_uint unguarded; /* transport work while memory might be freed */
+static atomic_uint unguarded; /* transport work while memory might be freed: an error */
 
 static void *native_guarded(struct hsp_backend *b, enum hsp_devq q)
 {
@@ -304,8 +305,9 @@ static void *native_guarded(struct hsp_backend *b, enum hsp_devq q)
     return native(b, q);
 }
 
-/* Communicators are prepared beside the running epoch, taken over when it has ended, and compared.
- * A difference ends the epoch. */
+/* An epoch that is prepared beside the running epoch makes no new communicators: it takes over
+ * those of the running epoch when that epoch has ended. All ranks then compare the operations done
+ * with them; a difference ends the epoch. */
 static void a_switch_takes_over(void **state)
 {
     struct epoch a, b;
@@ -373,7 +375,8 @@ static void warnings_of_steps_are_logged(void **state)
         unsetenv("NCCL_DEBUG") + unsetenv("NCCL_DEBUG_SUBSYS") + unsetenv("NCCL_DEBUG_FILE"), 0);
 }
 
-/* A failing member reports to hspmdd, which drops the epoch on all members. */
+/* Prepares NCCL as member @k. If that fails, drops the epoch on all members, as hspmdd does after
+ * the member's report. */
 static void prepare_or_drop(void *ctx, uint32_t k)
 {
     struct epoch *x = ctx;
@@ -385,8 +388,8 @@ static void prepare_or_drop(void *ctx, uint32_t k)
     }
 }
 
-/* NCCL cannot use the network: an executor that fails twice goes on without NCCL, and in the end
- * the job goes on. */
+/* NCCL cannot use the network: an executor that fails twice goes on without NCCL, until the job can
+ * go on by the mesh. */
 static void without_nccl_it_goes_by_the_mesh(void **state)
 {
     struct epoch x;
@@ -411,7 +414,7 @@ static void without_nccl_it_goes_by_the_mesh(void **state)
         if (goes) {
             run(&x, train);
         }
-        assert_int_equal(all_failed, goes ? i : i + 1); /* another failing member each time */
+        assert_int_equal(all_failed, goes ? i : i + 1); /* another member fails each time */
         epoch_fini(&x);
     }
     assert_true(goes);
@@ -449,8 +452,8 @@ static void *live(void *arg)
     return NULL;
 }
 
-/* Acts as a broken connection does: the epoch is lost and aborted. The abort of one survivor ends
- * this mesh for all of them, so all know of the loss before. */
+/* Simulates a broken connection: stores the loss at all survivors, then aborts the epoch. The loss
+ * is stored at all of them first, because the abort of one survivor ends the mesh of all. */
 static void lose(struct epoch *x)
 {
     for (uint32_t k = 0; k < x->n; k++) {
@@ -486,7 +489,7 @@ static void survive(struct life *l)
     epoch_fini(&c);
 }
 
-/* Kills process 1 in its call number @nth. Returns false if process 1 lived. */
+/* Kills process 1 in its @nth call of NCCL. Returns false if process 1 made fewer calls. */
 static bool die_at(unsigned nth)
 {
     struct life l = {0};
@@ -519,7 +522,7 @@ static bool die_at(unsigned nth)
         assert_ok(l.a.m[k].st, &l.a.m[k].err);
         assert_ok(l.b.m[k].st, &l.b.m[k].err);
     }
-    for (uint32_t k = 0; k < RANKS; k += 2) { /* else PREPARE would end without a reason */
+    for (uint32_t k = 0; k < RANKS; k += 2) { /* a PREPARE that fails must have a reason */
         assert_int_not_equal(l.a.m[k].prepared, HSP_ECANCELED);
         assert_int_not_equal(l.b.m[k].prepared, HSP_ECANCELED);
     }

@@ -1,5 +1,5 @@
-/* Checks the replication threads of members: a failure ends all waits for messages that will not
- * come. Checks copies and seals of damaged state. */
+/* Checks that a failure of a replication thread ends all waits for messages that will not come, and
+ * checks copies and seals of damaged state. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,7 +15,8 @@
 #include "worker/executor/replica_check.h"
 #include "worker/state/box_hash.h"
 
-/* A vote waits for copies of its version, which the replication thread lacks. */
+/* A vote waits for the copies of its version. If the replication thread fails, the wait must
+ * end. */
 static void a_vote_does_not_wait_for_a_replica_holder_that_failed(void **state)
 {
     struct em_world w;
@@ -51,7 +52,7 @@ static void the_end_of_an_epoch_ends_the_waiting_first(void **state)
     em_end_world(&w);
 }
 
-/* Makes copies at rank 0, and keeps them at rank 1. */
+/* Rank 0 sends copies; rank 1, a replica holder, receives them. */
 static void trains_or_keeps(struct em_member *m)
 {
     if (m->p.rank == 0) {
@@ -61,8 +62,8 @@ static void trains_or_keeps(struct em_member *m)
     }
 }
 
-/* The next version is due a thousand steps later: a replica holder still learns of the first
- * vote. */
+/* A replica holder learns of the first vote at once, although the next version is due only a
+ * thousand steps later. */
 static void a_replica_holder_hears_of_the_first_vote_at_once(void **state)
 {
     struct em_world w;
@@ -86,7 +87,7 @@ static void a_replica_holder_hears_of_the_first_vote_at_once(void **state)
     assert_ok(hsp_epoch_await_confirmed(first, EM_STEP, &err), &err);
     hsp_epoch_report_step(first, &v, all, 1, 0.25, 0);
     (void)pthread_mutex_lock(&first->lock);
-    (void)pthread_cond_broadcast(&first->cond); /* as after the update */
+    (void)pthread_cond_broadcast(&first->cond); /* as the update does */
     (void)pthread_mutex_unlock(&first->lock);
     while (!voted) {
         (void)usleep(100);
@@ -108,7 +109,8 @@ static uint64_t sealed_next(const struct em_member *m)
     return hsp_segment_version(m->e.seg[(EM_STEP + 1) % 2]);
 }
 
-/* The second thread has no state left to check. */
+/* If one thread could not seal a version, no other thread seals it: the second thread has no state
+ * any more with which it could check that version. */
 static void what_one_thread_does_not_seal_no_other_seals(void **state)
 {
     struct em_world w;
@@ -127,8 +129,9 @@ static void what_one_thread_does_not_seal_no_other_seals(void **state)
     em_end_world(&w);
 }
 
-/* Device memory is damaged after the copy to the segment; or before the copy, so that the segment
- * was sealed with the damage. */
+/* If device memory is damaged after the copy to the segment, the sealed version stays. If it is
+ * damaged before the copy, the segment was sealed with the damage, and the version is given up,
+ * too. */
 static void what_was_sealed_when_it_was_damaged_is_given_up(void **state)
 {
     struct em_world w;
@@ -149,7 +152,7 @@ static void what_was_sealed_when_it_was_damaged_is_given_up(void **state)
     }
 }
 
-/* Returns the versions that @m has given up, as bits from EM_STEP on. */
+/* Returns the versions that @m has given up: bit k stands for version EM_STEP + k. */
 static unsigned given_up(struct em_member *m)
 {
     struct hsp_chan c;
@@ -169,7 +172,7 @@ static unsigned given_up(struct em_member *m)
     return bits;
 }
 
-/* The update after a due version finds the damage before the seal of that version is made. */
+/* The update that reads a due version finds its damage before the seal of this version is made. */
 static void what_is_being_sealed_damaged_is_given_up(void **state)
 {
     struct em_world w;
@@ -195,7 +198,8 @@ static void what_is_being_sealed_damaged_is_given_up(void **state)
     }
 }
 
-/* The version was written without a hash: it is sealed at a loss. */
+/* A version that is sealed only because of a loss was written without hashes, so it is compared
+ * with the sums of its update. */
 static void what_was_not_written_so_is_not_sealed(void **state)
 {
     struct em_world w;
@@ -211,8 +215,9 @@ static void what_was_not_written_so_is_not_sealed(void **state)
     em_end_world(&w);
 }
 
-/* A no-op step hashes what lies in memory. A bit that has flipped since the last update, or since
- * the state was loaded, is in that hash, too. */
+/* A no-op step hashes the state that is in memory. If a bit has flipped since the last update, or
+ * since the state was loaded, the hash is made of the damaged state. So a further comparison has to
+ * find the damage. */
 static void what_no_step_has_written_is_not_sealed_damaged(void **state)
 {
     struct em_world w;
@@ -260,7 +265,7 @@ static void what_is_made_of_a_version_that_is_gone_is_not_sealed(void **state)
         em_make_world(&w, 1);
         em_make_next(&w, &w.m[0]);
         if (gone) {
-            hsp_segment_unseal(w.m[0].e.seg[EM_STEP % 2]); /* as if a checkpoint had found damage */
+            hsp_segment_unseal(w.m[0].e.seg[EM_STEP % 2]); /* as if damage was found */
             em_assert_refused(hsp_epoch_seal_written(&w.m[0].e, &err), &err, HSP_EDIGEST,
                               "version 40 here is damaged");
         } else {
@@ -295,7 +300,8 @@ static void copy_version(struct em_member *m)
     m->st = hsp_epoch_copy_version(&m->e, EM_STEP, &m->err);
 }
 
-/* The copy is confirmed with the hashes that arrived, so each reader finds the damage. */
+/* A copy is sealed with the hashes of the data as they arrived, so each reader finds a bit that
+ * flips on the way into the segment. */
 static void a_copy_damaged_as_it_is_written_does_not_verify(void **state)
 {
     (void)state;
@@ -337,7 +343,8 @@ static void settle(struct em_member *m)
     m->st = hsp_replica_check_settle(&m->e, EM_STEP + 1, &m->err);
 }
 
-/* Of two replicas that differ, the replica whose version before is no longer sealed is wrong. */
+/* Of two replicas that differ, the wrong one is that of the rank whose previous version is not
+ * sealed any more. */
 static void a_replica_made_of_a_version_that_is_gone_is_the_wrong_one(void **state)
 {
     struct em_world w;
@@ -353,7 +360,7 @@ static void a_replica_made_of_a_version_that_is_gone_is_the_wrong_one(void **sta
         w.m[r].e.mesh[HSP_MESH_DATA] = data[r];
         em_make_next(&w, &w.m[r]);
     }
-    em_damage(&w.m[0], EM_STEP + 1); /* computed wrongly */
+    em_damage(&w.m[0], EM_STEP + 1); /* as if computed wrongly */
     ((uint8_t *)w.m[0].e.dev.state)[3] ^= 1;
     for (uint32_t r = 0; r < 2; r++) {
         assert_ok(hsp_replica_check_seal(&w.m[r].e, EM_STEP + 1, NULL, &err), &err);
@@ -384,7 +391,8 @@ static enum hsp_status count_rows(struct hsp_backend *b, enum hsp_devq q,
     return hash_of_cpu(b, q, c, n, ret, err);
 }
 
-/* The backend's threads are idle while a vote waits for the seal. */
+/* On a CPU the backend hashes for the seal, because its threads are idle while a vote waits for the
+ * seal. */
 static void a_seal_on_a_cpu_is_made_by_its_backend(void **state)
 {
     struct em_world w;
@@ -423,8 +431,8 @@ static void copy_again(struct hsp_ex_epoch *e)
     assert_ok(hsp_epoch_copy_version(e, EM_STEP, &err), &err);
 }
 
-/* Where due versions are apart, copies yield for half of the time since the last copy, unless a
- * vote waits. */
+/* If not every version is due, copies yield to steps for half of the time since the last copies,
+ * unless a vote waits for the copies. */
 static void copies_give_way_to_steps(void **state)
 {
     struct em_world w;

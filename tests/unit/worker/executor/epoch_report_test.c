@@ -1,5 +1,5 @@
-/* Checks the reports of steps: by rank 0 at once, and by its heir, the first member on another
- * node, when the epoch breaks. */
+/* Checks the reports of steps to hspmdd: rank 0 reports each step at once, and its heir, the first
+ * member on another node, reports the newest steps again when the epoch breaks. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -112,9 +112,9 @@ static uint64_t lines_noted(const char *dir)
     return lines;
 }
 
-/* Of three nodes @n_ranks train and the others keep the state. The holders note all steps, for any
- * of them may be the last that knows a step. With an older program among the peers only the heir of
- * rank 0 notes steps. */
+/* Of three nodes @n_ranks train, and the others are replica holders. All holders note all steps,
+ * because each of them may be the last device that knows a step. If a peer runs an older program
+ * (@agreed is false), only the heir of rank 0 notes steps. */
 static void replica_holders_note(uint32_t n_ranks, bool agreed)
 {
     static struct hsp_pkg_peer three[3] = {{.name = "a/0"}, {.name = "b/0"}, {.name = "c/0"}};
@@ -134,7 +134,7 @@ static void replica_holders_note(uint32_t n_ranks, bool agreed)
         r[i].e.keeps = i >= n_ranks;
         r[i].env.state_dir = dir[i] = hsp_test_tmpdir();
     }
-    for (uint64_t s = 0; s <= STEPS; s++) { /* before the first step no step is shared */
+    for (uint64_t s = 0; s <= STEPS; s++) { /* first without a step, as before the first step */
         const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
         for (uint32_t i = 0; s > 0 && i < n_ranks; i++) {
             hsp_epoch_report_step(&r[i].e, &v, all, n_ranks, 0.25, 512);
@@ -164,8 +164,8 @@ static void every_replica_holder_notes_the_steps(void **state)
     replica_holders_note(2, true);
 }
 
-/* One device trains, and two nodes keep its state: the first holder has every step with the next
- * version. */
+/* One device trains, and two replica holders keep its state: the first holder is the heir, and gets
+ * every step before the copies of the next version. */
 static void a_replica_holder_says_it_where_nobody_else_trains(void **state)
 {
     (void)state;
@@ -173,8 +173,8 @@ static void a_replica_holder_says_it_where_nobody_else_trains(void **state)
     replica_holders_note(2, false);
 }
 
-/* Where few versions are due, replica holders get the steps of many votes at once, with the next
- * version to take. */
+/* If few versions are due, replica holders get the steps of many votes in one message, with the
+ * number of the next version to take. */
 static void replica_holders_are_told_of_many_steps(void **state)
 {
     (void)state;
@@ -197,7 +197,7 @@ static void replica_holders_are_told_of_many_steps(void **state)
     }
     for (uint64_t s = 0; s < LAST; s++) {
         const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
-        if (s == FIRST) { /* no version yet */
+        if (s == FIRST) { /* no copies follow yet */
             assert_ok(hsp_epoch_share_steps(&r[0].e, 5, HSP_NO_VERSION, &err), &err);
         }
         hsp_epoch_report_step(&r[0].e, &v, all, 1, 0.25, 512);
@@ -226,10 +226,10 @@ static void replica_holders_are_told_of_many_steps(void **state)
 
 struct breaking {
     struct hsp_ex_epoch *e;
-    atomic_bool half; /* half of the loss is written */
+    atomic_bool half; /* a part of the loss is stored */
 };
 
-/* Loses a peer as a mesh does on its own thread. */
+/* Stores the loss of a peer, as a mesh does on its own thread. */
 static void *lose(void *arg)
 {
     struct breaking *b = arg;
@@ -262,7 +262,7 @@ static void a_loss_is_read_whole(void **state)
     end(&r);
 }
 
-/* Returns the report of rank 1 on its end when an operation fails with @st. */
+/* Lets rank 1 report that an operation failed with @st. Returns the PEER_LOST message. */
 static struct hsp_m_lost told(struct rank *r, enum hsp_status st, struct hsp_arena *arena)
 {
     struct hsp_err err = {0}, why = {0};
@@ -277,8 +277,9 @@ static struct hsp_m_lost told(struct rank *r, enum hsp_status st, struct hsp_are
     return m.u.lost;
 }
 
-/* A mesh has lost rank 3: operations fail at once, and the mesh's thread reports the loss later.
- * The message names the pair all the same, also if another mesh was aborted for the loss. */
+/* A mesh has lost rank 3: its operations fail at once, but its thread reports the loss later. The
+ * message PEER_LOST names both ends of the lost link all the same, also if another mesh was aborted
+ * because of the loss. */
 static void a_loss_is_told_before_the_mesh_says_so(void **state)
 {
     static const enum hsp_epoch_mesh which[] = {HSP_MESH_DATA, HSP_MESH_STATE, HSP_MESH_MOVE};

@@ -1,5 +1,5 @@
-/* Checks the segments of an epoch: the segments that are reused, made again or left alone, and
- * their notes by the audit. */
+/* Checks which segments an epoch reuses, creates again or leaves alone, and the lines that the
+ * audit writes about them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -16,7 +16,7 @@ static int64_t full[HSP_MAX_RANK] = {8, 4};
 
 struct world {
     char *dir;
-    struct hsp_chan chan; /* to the test as agent */
+    struct hsp_chan chan; /* its other end is the test, as the agent */
     int agent;
     struct hsp_exec_env env;
     struct hsp_m_prepare p;
@@ -24,7 +24,7 @@ struct world {
     struct hsp_tensor_bind bind;
     struct hsp_state_bind state;
     struct hsp_ex_epoch e;
-    char file[4300]; /* file of version slot 0 */
+    char file[4300]; /* file of segment 0 */
 };
 
 static int setup(void **state)
@@ -54,7 +54,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Ends the epoch; the pool keeps no segment of it. */
+/* Ends the epoch and empties the pool. */
 static void leave(struct world *w)
 {
     hsp_epoch_leave_segments(&w->e);
@@ -74,7 +74,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Leaves version 4 of @box in slot 0. */
+/* Seals @box as version 4 in segment 0 and ends the epoch. */
 static void leave_a_version_of(struct world *w, const struct hsp_box *box)
 {
     struct hsp_err err = {0};
@@ -92,7 +92,7 @@ static void leave_a_version(struct world *w)
     leave_a_version_of(w, &whole);
 }
 
-/* Sealed segments stay. */
+/* An epoch that is dropped leaves its sealed segments, and no unsealed ones. */
 static void what_is_dropped_leaves_nothing_unsealed(void **state)
 {
     struct world *w = *state;
@@ -108,8 +108,9 @@ static void what_is_dropped_leaves_nothing_unsealed(void **state)
     assert_int_equal(access(other, F_OK), -1);
 }
 
-/* Each attempt has a layout of its own, so no later epoch would use the segments of an attempt.
- * Segments with a version stay, for the next epoch of the layout uses the same files. */
+/* An epoch that has sealed no version leaves no segments: each attempt has a layout of its own, so
+ * no later epoch would use them. Segments with a version stay, because the next epoch of the same
+ * layout uses these files. */
 static void an_epoch_without_a_version_leaves_nothing(void **state)
 {
     struct world *w = *state;
@@ -135,8 +136,9 @@ static void what_fits_is_taken(void **state)
     assert_ok(hsp_segment_verify(w->e.seg[0], &err), &err);
 }
 
-/* Taking room takes long, and the control thread waits for the end. A lost peer is reported after
- * READY. */
+/* Taking room takes long, and the control thread waits for the end of a cancelled epoch. So a
+ * cancelled epoch takes no more room. An epoch with a lost peer goes on, since a loss is reported
+ * only after READY. */
 static void an_epoch_that_is_cancelled_takes_no_room(void **state)
 {
     struct world *w = *state;
@@ -183,15 +185,15 @@ static void what_is_not_sealed_and_of_another_shape_is_made_anew(void **state)
     assert_int_equal(hsp_segment_area_bytes(w->e.seg[0]), 512);
 }
 
-/* Another version of hspmdd has laid out the same layout differently: its state may be the only
- * piece. */
+/* Another version of hspmdd has used other offsets for the same layout. The sealed segment must
+ * stay, because it may be the only copy of its state. */
 static void what_is_sealed_and_of_another_shape_stays(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
     struct hsp_state_segment *s = NULL;
     const struct {
-        int64_t bytes, offset, rows; /* of the layout that hspmdd now wants */
+        int64_t bytes, offset, rows; /* the rows that hspmdd now wants */
         uint32_t mode;
         uint64_t from_plan;
         enum hsp_status st;
@@ -229,7 +231,8 @@ static void what_is_sealed_and_of_another_shape_stays(void **state)
     full[0] = 8;
 }
 
-/* The renamed file may be the only copy of its owner. */
+/* A file that has the name of another segment is left alone: it may be the only copy of its owner's
+ * state. */
 static void what_was_renamed_is_left_alone(void **state)
 {
     struct world *w = *state;
@@ -244,7 +247,7 @@ static void what_was_renamed_is_left_alone(void **state)
     assert_int_equal(access(other, F_OK), 0);
 }
 
-/* The file may be whole: an executor that cannot read it must not delete it. */
+/* An executor that cannot open a file must not delete it, because the file may be undamaged. */
 static void what_cannot_be_opened_is_left_alone(void **state)
 {
     struct world *w = *state;
@@ -263,7 +266,7 @@ static void what_cannot_be_opened_is_left_alone(void **state)
     assert_true(hsp_segment_version(w->e.seg[0]) == 4);
 }
 
-/* Reads the only line of the device's notes, or "" if there is none. */
+/* Reads the only line of the audit file with the device's state, or "" if there is none. */
 static void read_notes(const struct world *w, char text[1000])
 {
     char path[4300];

@@ -1,7 +1,7 @@
-/* Checks damaged state in each place: at rest in a segment or a copy, on its way to another device,
- * before it goes into a file. Damaged state is reported, deleted and never used: training that goes
- * on from another owner has the losses of one undisturbed device. executor_live_test checks damage
- * while a job trains on the state. */
+/* Checks damaged state in each place: in a segment or a copy that is not in use, in a message to
+ * another device, and before it is written to a file. Damaged state is reported, deleted and never
+ * used: training goes on from the state of another owner and has the losses of one undisturbed
+ * device. executor_live_test checks damage of the state with which a job trains. */
 #include <stdio.h>
 
 #include "tests/unit/worker/executor/damage_world.h"
@@ -26,8 +26,8 @@ static void test_a_home_at_rest(void **state)
     dw_end_scenario(&s);
 }
 
-/* No rank needs the copy: it is reported and deleted, and the recovery goes on. Copies of the next
- * versions arrive. */
+/* A damaged copy that no rank needs is reported and deleted, and the recovery goes on. The copies
+ * of the next versions arrive. */
 static void test_a_copy_at_rest(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -46,12 +46,13 @@ static void test_a_copy_at_rest(void **state)
         again = dw_open_piece(s.w->ex[buddy].state_dir, PP, 0, v);
     }
     assert_non_null(again);
-    (void)hsp_segment_verify(again, &err); /* the segment may be in use by now */
+    (void)hsp_segment_verify(again, &err); /* maybe the segment is written already */
     (void)hsp_segment_close(again);
     dw_end_scenario(&s);
 }
 
-/* Both owners of a part are damaged, and the version before is missing, too: no recovery begins. */
+/* If both segments with a part are damaged, and the previous version is missing, too, no recovery
+ * begins. */
 static void test_all_owners_at_rest(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -59,13 +60,13 @@ static void test_all_owners_at_rest(void **state)
     dw_begin(&s, PP, 10);
     dw_kill_all(&s);
     (void)dw_newest_copied(&s, PP, 2);
-    for (int round = 0; round < 2; round++) { /* both slots */
+    for (int round = 0; round < 2; round++) { /* both segments */
         uint32_t n = dw_scan(&s, PP, held);
         uint64_t version;
         if (!hsp_recover_version(&s.plan[PP]->info, held, n, &version)) {
             break;
         }
-        for (uint32_t i = 0; i < n; i++) { /* only one of the two may have the older one */
+        for (uint32_t i = 0; i < n; i++) { /* maybe only one of the two has the older version */
             if (held[i].owner == 2 && held[i].version == version) {
                 dw_flip_piece(s.w->ex[HSP_DEVICE_NODE(held[i].device)].state_dir, PP, 2, version,
                               ANY);
@@ -84,7 +85,8 @@ static void test_all_owners_at_rest(void **state)
     dw_free_plans(&s);
 }
 
-/* The head describes the rest of the file: without the head only the name is known. */
+/* The head describes the rest of the file. If the head is damaged, only the name of the segment is
+ * known. */
 static void test_a_head_at_rest(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -109,7 +111,8 @@ static void test_a_head_at_rest(void **state)
 
 /* ---- on its way, or in use ---- */
 
-/* A receiver compares the data that arrived with the seal of their owner. */
+/* A row is damaged in the message to its receiver, which compares the data with the hash in the
+ * owner's seal. */
 static void test_a_row_on_its_way(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -125,7 +128,7 @@ static void test_a_row_on_its_way(void **state)
     dw_flip_piece(s.w->ex[buddy].state_dir, PP, 1, version,
                   ANY); /* restored: only the sent row was damaged */
     assert_int_equal(dw_recover(&s, PP), version);
-    assert_true(s.n_told == 1 && s.n_refused == 1); /* the damage of the home */
+    assert_true(s.n_told == 1 && s.n_refused == 1); /* damage of the home */
     dw_end_scenario(&s);
 }
 
@@ -141,8 +144,9 @@ static void test_a_home_that_is_copied(void **state)
     dw_end_scenario(&s);
 }
 
-/* State is damaged between the last vote of the old layout and the move, in a row of which a part
- * moves or in a row that moves whole: the old layout goes on from the version before. */
+/* State is damaged between the last vote of the old layout and the transfer, in a row that is sent
+ * completely or in a row of which a part is sent. The job goes on in the old layout from the
+ * previous version. */
 static void test_a_source_of_a_switch(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -159,8 +163,8 @@ static void test_a_source_of_a_switch(void **state)
 
 /* ---- before it goes into a file ---- */
 
-/* A recovery begins with segments. So damage of a segment ends the epoch, although the device
- * computes on memory of its own. */
+/* Damage of a segment that a checkpoint finds ends the epoch, although the device computes on other
+ * memory: a recovery would begin from the segments. */
 static void test_a_home_that_is_written(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -170,7 +174,7 @@ static void test_a_home_that_is_written(void **state)
     assert_true(dw_broke_with(&s, "version 25 here is damaged"));
     assert_true(s.n_told == 1 && s.n_told_live == 1 && s.told.version == 25);
     assert_true(dw_recover(&s, PP) >= 25);
-    do { /* also the checkpoint of 25, if the job goes on from there */
+    do { /* also the checkpoint of step 25, if the job goes on from it */
         dw_await_msg(&s, 0, HSP_MSG_CHECKPOINTED);
         assert_true(s.w->last.u.ckpt.complete);
     } while (s.w->last.u.ckpt.step < 50);

@@ -1,6 +1,7 @@
-/* Checks executors on devices whose memory the host cannot access and which do their work late
- * (tests/lib/mockdev.h): the same bits as on CPUs; messages about insufficient memory; a device
- * that fails within a step, and an executor that is killed within an update. */
+/* Checks executors on mock devices, whose memory the host cannot access and which do their work
+ * later than the call (tests/lib/mockdev.h). The results must have the same bits as on CPUs. Also
+ * checks messages about insufficient memory, a device that fails within a step, and an executor
+ * that is killed within an update. */
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,7 +18,7 @@
 #include "worker/state/segment.h"
 #include "worker/state/segment_name.h"
 
-/* Begins fresh on the ranks of @plan, as epoch @epoch of layout @plan_no. */
+/* Begins a fresh job on the ranks of @plan, as epoch @epoch in layout @plan_no. */
 static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, uint64_t epoch, uint64_t plan_no)
 {
     int n = (int)plan->plan->n_ranks;
@@ -35,7 +36,7 @@ static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, uint64_t epoc
     }
 }
 
-/* The results of a run. */
+/* The results of a job. */
 struct run {
     double loss[XW_STEPS], val[XW_STEPS];
     uint8_t *model;
@@ -96,9 +97,9 @@ static void test_so_has_training_in_bf16(void **state)
     same_bits(w, xw_plan_dp);
 }
 
-/* Groups of both kinds: sums of two data parallel ranks, and sums within a layer of two ranks with
- * a part each, go between a CPU and a device whose memory the host cannot access. Each of the two
- * is rank 0 once. */
+/* A CPU and a mock device are in one group, and each of the two is rank 0 once. Both kinds of
+ * groups are checked: sums over two data parallel ranks, and sums within a layer of which two ranks
+ * have a part each. */
 static void test_cpus_and_devices_in_one_group(void **state)
 {
     struct xw_world *w = *state;
@@ -111,7 +112,7 @@ static void test_cpus_and_devices_in_one_group(void **state)
     same_bits(w, xw_plan_pp);
 }
 
-/* Returns the newest version of which all ranks 0 to @n - 1 of layout @plan have their own part. */
+/* Returns the newest version of which all ranks 0 to @n - 1 of layout @plan have their homes. */
 static uint64_t newest_of_all(struct xw_world *w, int n, uint64_t plan)
 {
     uint64_t version = UINT64_MAX;
@@ -132,24 +133,25 @@ static uint64_t newest_of_all(struct xw_world *w, int n, uint64_t plan)
     return version;
 }
 
-/* The time at which device 1 fails or is killed, in executors forked from now on. */
+/* The time at which the executor of device 1 fails or is killed; for executors forked from now
+ * on. */
 enum moment { NEVER, SAVED, UPDATES };
 static struct {
     enum moment when;
-    uint64_t left; /* versions that the device saves before */
+    uint64_t left; /* number of versions that the device saves before */
 } fails;
 
-/* This executor is killed within the next update, */
+/* This executor is to be killed within the next update. */
 static atomic_bool dies;
-static uint32_t n_ops; /* behind so many ops; of the thread that computes */
+static uint32_t n_ops; /* number of ops until it dies; of the computing thread */
 
 /* ---- memory that steps ask for ---- */
 
-enum { FIRST = 12, LAST = 52 }; /* versions between which it is counted: validated once before */
+enum { FIRST = 12, LAST = 52 }; /* counted between these versions; validated before */
 
-static atomic_uint *asked;         /* of all executors; NULL: not counted */
-static atomic_bool counts;         /* of this one */
-static struct hsp_backend mockdev; /* its functions */
+static atomic_uint *asked;         /* number of takes, of all executors; NULL: not counted */
+static atomic_bool counts;         /* this executor counts now */
+static struct hsp_backend mockdev; /* the original functions */
 
 static void count_call(void)
 {
@@ -193,8 +195,8 @@ enum hsp_status __wrap_hsp_mockdev_open(const struct hsp_mockdev_opts *o, struct
     return st;
 }
 
-/* Steps of an epoch take no memory of the device and pin none, also where they validate, and where
- * a version is sealed, copied, or saved. */
+/* The steps of an epoch take no memory of the device and pin none, also if they validate, or if a
+ * version is sealed, copied, or saved meanwhile. */
 static void test_steps_take_no_memory(void **state)
 {
     struct xw_world *w = *state;
@@ -215,7 +217,7 @@ static void test_steps_take_no_memory(void **state)
     }
     assert_int_equal(munmap(asked, sizeof *asked), 0);
     asked = NULL;
-} /* after so many ops of the computing thread */
+} /* dies after n_ops of the computing thread */
 
 static void count(const struct hsp_ex_epoch *e)
 {
@@ -229,7 +231,7 @@ static void count(const struct hsp_ex_epoch *e)
     }
 }
 
-/* The compiler compares these types with those of the product. */
+/* These declarations make the compiler check that each wrap has the type of its function. */
 __typeof__(hsp_epoch_device_save) __real_hsp_epoch_device_save, __wrap_hsp_epoch_device_save;
 __typeof__(hsp_state_watch_before) __real_hsp_state_watch_before, __wrap_hsp_state_watch_before;
 __typeof__(hsp_pace_done) __real_hsp_pace_done, __wrap_hsp_pace_done;
@@ -242,7 +244,8 @@ enum hsp_status __wrap_hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t ve
     return __real_hsp_epoch_device_save(e, version, err);
 }
 
-/* Returns the ops up to the second update of [first, end) if more updates follow, else 0. */
+/* Returns the number of ops from @first to the second update before @end if more updates follow,
+ * else 0. */
 static uint32_t ops_to_the_midst(const struct hsp_instr *instrs, uint32_t first, uint32_t end)
 {
     uint32_t n = 0, before = 0, updates = 0;
@@ -273,9 +276,9 @@ void __wrap_hsp_pace_done(struct hsp_pace *p)
     }
 }
 
-/* Lets device 1 fail by @how or by `fails`, so that its process ends with @status. Another process
- * goes on from the sealed state, and no committed step is lost. Returns the newest committed
- * step. */
+/* Lets device 1 fail as @how or `fails` says, so that its process ends with @status. Asserts that
+ * another process goes on from the sealed state, and that no committed step is lost. Returns the
+ * newest committed step. */
 static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_mockdev_opts how, int status,
                                const double *loss)
 {
@@ -325,8 +328,8 @@ static void test_a_device_fails(void **state)
         committed += fail_and_go_on(w, how, HSP_EXIT_DEVICE, loss);
     }
     assert_true(committed > 0);
-    /* Fails while a version is copied from the device: that version is no source before it is
-     * whole. */
+    /* The device fails while a version is copied from it to the segment. That version must not be
+     * used, because it is not complete. */
     const struct hsp_mockdev_opts plain = {.seed = 0};
     fails.when = SAVED;
     fails.left = (uint64_t)hsp_test_range("copies", 0, 10, 20);
@@ -336,8 +339,8 @@ static void test_a_device_fails(void **state)
         5);
 }
 
-/* By then a part of the next version is written over the state in use: no later reader uses that
- * state. */
+/* The executor is killed within an update, when a part of the next version is written over the
+ * state in use. No process may read this state later. */
 static void test_an_executor_is_killed_in_an_update(void **state)
 {
     struct xw_world *w = *state;
@@ -348,12 +351,12 @@ static void test_an_executor_is_killed_in_an_update(void **state)
     for (uint64_t i = 0; i < 3; i++) {
         fails.when = UPDATES;
         fails.left = (uint64_t)hsp_test_range("updates", i, 0, 20);
-        uint64_t saved = 1 + fails.left; /* sealed, with a passed vote */
+        uint64_t saved = 1 + fails.left; /* newest version sealed whose vote has passed */
         assert_true(fail_and_go_on(w, plain, -SIGKILL, loss) + 1 >= saved);
     }
 }
 
-/* The device fails at its first work: the state cannot be loaded. */
+/* The device fails at its first work, so the state cannot be loaded. */
 static void test_a_device_fails_at_once(void **state)
 {
     struct xw_world *w = *state;
@@ -375,8 +378,8 @@ static uint64_t taken(struct xw_world *w, struct hsp_epoch_plan *plan)
     return bytes;
 }
 
-/* A plan without enough memory is refused with the fact and a reason, and the executor serves other
- * plans. */
+/* PREPARE of a plan that needs too much memory fails with a fact and a reason, and the executor can
+ * prepare other plans. */
 static void test_memory_does_not_suffice(void **state)
 {
     struct xw_world *w = *state;
@@ -400,8 +403,8 @@ static void test_memory_does_not_suffice(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* Switches with memory for one epoch, not for two: the next epoch gets the memory of the one
- * before. */
+/* Switches on devices with memory for one epoch and not for two: the next epoch gets the memory of
+ * the running epoch. */
 static void switch_in_the_memory_of_one(struct xw_world *w)
 {
     double loss[XW_STEPS], val[XW_STEPS];
@@ -432,7 +435,7 @@ static void switch_in_the_memory_of_one(struct xw_world *w)
     (void)hsp_epoch_plan_free(dp);
 }
 
-/* The switch succeeds, although no memory is freed beside steps. */
+/* The switch succeeds, although no device memory is freed while steps run. */
 static void test_a_switch_in_the_memory_of_one_epoch(void **state)
 {
     struct xw_world *w = *state;
@@ -440,7 +443,7 @@ static void test_a_switch_in_the_memory_of_one_epoch(void **state)
     switch_in_the_memory_of_one(w);
 }
 
-/* Returns true if executor @dev has files of its state folder mapped. */
+/* Returns true if executor @dev has mapped files of its state folder. */
 static bool maps_state(const struct xw_world *w, int dev)
 {
     char path[64], line[4500];
@@ -455,8 +458,8 @@ static bool maps_state(const struct xw_world *w, int dev)
     return any;
 }
 
-/* Memory that could not be freed beside the steps of a job is freed with the job, not with the next
- * job. */
+/* Memory that could not be freed while the steps of a job ran is freed when the job ends, and not
+ * only when the next job begins. */
 static void test_nothing_is_kept_of_a_job_that_is_over(void **state)
 {
     struct xw_world *w = *state;
@@ -474,9 +477,9 @@ static void test_nothing_is_kept_of_a_job_that_is_over(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-static atomic_bool trims_slowly; /* in executors forked from now on, the first time */
+static atomic_bool trims_slowly; /* makes the first trim slow, in executors forked from now on */
 
-/* The compiler compares this type with that of the product. */
+/* This declaration makes the compiler check that the wrap has the type of its function. */
 __typeof__(hsp_epoch_device_trim) __real_hsp_epoch_device_trim, __wrap_hsp_epoch_device_trim;
 
 void __wrap_hsp_epoch_device_trim(void *env)
@@ -487,8 +490,8 @@ void __wrap_hsp_epoch_device_trim(void *env)
     __real_hsp_epoch_device_trim(env);
 }
 
-/* Kept memory of a job may be large. While it is freed the executor sends heartbeats, and an epoch
- * that is prepared meanwhile, and waits for the memory, can be dropped. */
+/* Memory that was kept until a job ends may be large. While it is freed, the executor sends
+ * heartbeats. An epoch that is prepared meanwhile, and waits for the memory, can be dropped. */
 static void test_what_goes_slowly_holds_no_heartbeat_up(void **state)
 {
     struct xw_world *w = *state;
@@ -513,8 +516,8 @@ static void test_what_goes_slowly_holds_no_heartbeat_up(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-static uint32_t creates_slowly; /* slow segments in executors forked from now on */
-static bool creates_for_ever;   /* segments without end, until the epoch is cancelled */
+static uint32_t creates_slowly; /* number of segments that are created slowly */
+static bool creates_for_ever;   /* creating a segment ends only when the epoch is cancelled */
 
 __typeof__(hsp_segment_create) __real_hsp_segment_create, __wrap_hsp_segment_create;
 
@@ -541,8 +544,8 @@ enum hsp_status __wrap_hsp_segment_create(const char *dir, const struct hsp_segm
     return __real_hsp_segment_create(dir, key, of, rows, n, area_bytes, stop, ret, err);
 }
 
-/* Taking room for much state takes long. While DROP waits for the epoch, the executor sends
- * heartbeats; no more room is taken then. */
+/* Taking room for much state takes long. If DROP comes meanwhile, no more room is taken, and while
+ * DROP waits for the end of the epoch, the executor sends heartbeats. */
 static void test_an_epoch_is_dropped_as_it_takes_room(void **state)
 {
     struct xw_world *w = *state;
@@ -569,7 +572,7 @@ static void test_an_epoch_is_dropped_as_it_takes_room(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* The end of the epoch does not wait until it has all the room. */
+/* An epoch that takes room ends soon after it is told to end, before it has all the room. */
 static void test_an_epoch_that_takes_room_ends_when_it_is_told_to(void **state)
 {
     static const struct {
@@ -597,8 +600,9 @@ static void test_an_epoch_that_takes_room_ends_when_it_is_told_to(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* Training goes on where segments cannot be pinned, and each executor logs it once, also with two
- * epochs: the executors of the reference, of `taken`, and the two of the switch. */
+/* Training goes on if segments cannot be pinned, and each executor logs that once, also if it runs
+ * two epochs. Four executors log it: that of the reference run, that of the run for the other
+ * losses, and the two of the switch. */
 static void test_segments_that_cannot_be_pinned(void **state)
 {
     struct xw_world *w = *state;
@@ -610,8 +614,8 @@ static void test_segments_that_cannot_be_pinned(void **state)
                      4);
 }
 
-/* Restores a checkpoint, which does not depend on the device: a CPU reads checkpoints of a device,
- * and the other way round. */
+/* Restores a checkpoint of a CPU on a mock device (@device), or the other way round: checkpoints do
+ * not depend on the kind of device. */
 static void restore(struct xw_world *w, bool device, const double *loss)
 {
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *one = xw_make_plan(w, xw_plan_one);
@@ -646,13 +650,13 @@ static void test_checkpoints_are_the_same(void **state)
     double loss[XW_STEPS], val[XW_STEPS];
     xw_reference(w, loss, val);
     restore(w, true, loss);
-    char path[4300]; /* checkpoint of the first one */
+    char path[4300]; /* folder of the checkpoint, written by the other kind */
     (void)snprintf(path, sizeof path, "%s/t", w->dir);
     hsp_test_rmdir(path);
     restore(w, false, loss);
 }
 
-/* Refuses to open the device. */
+/* Replaces the opening of the device by an error. */
 static enum hsp_status refuse(const struct hsp_executor_opts *o, struct hsp_backend **ret,
                               struct hsp_err *err)
 {

@@ -1,8 +1,8 @@
-/* Checks a first step that begins when the weights are here. In a switch the replication thread of
- * one rank is held before it fetches the optimizer's state, until every rank has done forward and
- * backward and waits before its vote. Then the epoch ends in one of several ways. No step may be
- * committed, no state of the version before may be lost, and the losses are those of one
- * undisturbed device. */
+/* Checks a first step that begins as soon as the weights have arrived, before the optimizer's
+ * state. In a switch the test stops the replication thread of one rank before it fetches the
+ * optimizer's state, until every rank has done forward and backward and waits before its vote. Then
+ * the epoch ends in one of several ways. No step of it may be committed, no state of the previous
+ * version may be lost, and the losses of the job must be those of one undisturbed device. */
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #define EPOCH 12 /* the disturbed epoch */
 #define SPOIL "damaged on purpose"
 
-/* Every rank gathers its weights from the others. */
+/* A plan in which every rank gathers its weights from the other ranks. */
 static const char plan_zero3[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 3\npipelines:\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [0]}]}\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
@@ -23,10 +23,10 @@ static const char plan_zero3[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nze
 
 enum what { PASS, HOLD, SPOILT, FAIL };
 
-/* Shared with the executors. */
+/* Memory shared with the executors; one element for each device. */
 static struct board {
-    atomic_uint what[XW_MAX_DEV];   /* order for the rest of the state of EPOCH */
-    atomic_uint held[XW_MAX_DEV];   /* the replication thread waits before the rest */
+    atomic_uint what[XW_MAX_DEV];   /* order for the optimizer's state of EPOCH */
+    atomic_uint held[XW_MAX_DEV];   /* the replication thread is stopped before that state */
     atomic_uint idle[XW_MAX_DEV];   /* the first step of EPOCH does not begin */
     atomic_uint voting[XW_MAX_DEV]; /* the first step of EPOCH waits for its vote */
     atomic_uint ended[XW_MAX_DEV]; /* EPOCH is aborted: 1 before the report to hspmdd, 2 after it */
@@ -49,7 +49,7 @@ bool __wrap_hsp_epoch_fetch_beside(const struct hsp_ex_epoch *e);
 
 bool __wrap_hsp_epoch_fetch_beside(const struct hsp_ex_epoch *e)
 {
-    (void)e; /* on any number of processors */
+    (void)e; /* true on any number of processors */
     return true;
 }
 
@@ -112,7 +112,8 @@ static void await_flag(atomic_uint *flag)
     }
 }
 
-/* Runs two data parallel ranks, then epoch 12 in @to; devices without a rank are sources. */
+/* Trains on two data parallel ranks (plan @dp) until step 15, then arms a switch to epoch 12 by
+ * plan @to on devices 0 to @n_peers - 1. Devices without a rank in @to only send their state. */
 static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
                   int n_peers)
 {
@@ -134,8 +135,9 @@ static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoc
     xw_send_ref(w, 1, HSP_MSG_ARM, EPOCH);
 }
 
-/* Does the same, until @dev waits before the optimizer's state and all ranks have computed a
- * step. */
+/* Calls begin() for three devices, with the replication thread of @dev stopped before it fetches
+ * the optimizer's state. Returns when that thread is stopped and all ranks have computed their
+ * first step and wait for the vote. */
 static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
                         int dev)
 {
@@ -147,7 +149,7 @@ static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hs
     }
 }
 
-/* Returns the newest version in layout 1 of which ranks 0 and 1 have their own parts. */
+/* Returns the newest version in layout 1 of which ranks 0 and 1 have their homes. */
 static uint64_t newest_before(struct xw_world *w)
 {
     uint64_t version = UINT64_MAX;
@@ -167,7 +169,8 @@ static uint64_t newest_before(struct xw_world *w)
     return version;
 }
 
-/* Begins the pipeline again as epoch 14 from the layout before, and goes on to the end. */
+/* Recovers the job as epoch 14 in the pipeline @pp, from the state of layout 1, and runs it to its
+ * end. Asserts the losses. */
 static void recover_and_compare(struct xw_world *w, struct hsp_epoch_plan *dp,
                                 struct hsp_epoch_plan *pp, const double *loss, const double *val)
 {
@@ -175,7 +178,7 @@ static void recover_and_compare(struct xw_world *w, struct hsp_epoch_plan *dp,
         xw_go_on(14, HSP_MODE_RECOVER, (struct xw_layout){3, pp}, (struct xw_layout){1, dp}, 2);
     third.step = newest_before(w);
     assert_int_equal(third.step,
-                     w->stable + 1); /* version of the hand-over; epoch 12 has committed no step */
+                     w->stable + 1); /* version of the hand-over: epoch 12 committed no step */
     xw_prepare(w, &third);
     for (int i = 0; i < 3; i++) {
         xw_send_start(w, i, 14, third.step);
@@ -187,7 +190,8 @@ static void recover_and_compare(struct xw_world *w, struct hsp_epoch_plan *dp,
     (void)hsp_epoch_plan_free(pp);
 }
 
-/* Waits for PEER_LOST of device @dev, and notes its other messages, among them no STARTED. */
+/* Waits for PEER_LOST of device @dev, and receives its other messages. Asserts that STARTED is not
+ * among them. */
 static void await_loss(struct xw_world *w, int dev)
 {
     int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000; /* heartbeats never end */
@@ -216,7 +220,8 @@ static void test_a_member_is_killed_when_others_have_begun(void **state)
     recover_and_compare(w, dp, pp, loss, val);
 }
 
-/* Only the move mesh knows of a source. */
+/* A source is killed when the member has begun its first step. Only the move mesh has a connection
+ * to a source. */
 static void test_a_source_is_killed_when_the_member_has_begun(void **state)
 {
     struct xw_world *w = *state;
@@ -239,7 +244,7 @@ static void test_a_source_is_killed_when_the_member_has_begun(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* Waits for SEALED of device @dev. Returns the newest step of epoch 11 that @dev reports;
+/* Waits for SEALED of device @dev. Returns the newest step of epoch 11 that @dev reports before;
  * UINT64_MAX: none. */
 static uint64_t await_sealed(struct xw_world *w, int dev)
 {
@@ -252,8 +257,9 @@ static uint64_t await_sealed(struct xw_world *w, int dev)
     return newest;
 }
 
-/* Other ranks wait within the transfer for rows that the held rank does not send. Rank 0 of epoch
- * 11 may have been lost with the report of its last step, so its heir reports that step again. */
+/* SEAL ends the epoch while other ranks wait within the transfer for rows that the stopped rank
+ * does not send. Rank 0 of epoch 11 may have been lost before the report of its last step, so its
+ * heir reports that step again. */
 static void test_a_begun_epoch_is_ended(void **state)
 {
     struct xw_world *w = *state;
@@ -270,8 +276,8 @@ static void test_a_begun_epoch_is_ended(void **state)
     recover_and_compare(w, dp, pp, loss, val);
 }
 
-/* Meanwhile the run thread of the rank that finds the damage is in its step and waits for the rank
- * before. */
+/* The optimizer's state arrives damaged. The run thread of the rank that finds the damage is in its
+ * step meanwhile, and waits for data of the previous rank. */
 static void test_what_comes_is_damaged(void **state)
 {
     struct xw_world *w = *state;
@@ -292,7 +298,7 @@ static void test_what_comes_is_damaged(void **state)
     recover_and_compare(w, dp, pp, loss, val);
 }
 
-/* A step that began with the weights alone goes on when the rest comes, much later. */
+/* A step that began when only the weights had arrived goes on when the rest arrives, much later. */
 static void test_the_rest_comes_late(void **state)
 {
     struct xw_world *w = *state;
@@ -302,7 +308,7 @@ static void test_the_rest_comes_late(void **state)
     begin_early(w, dp, zero3, 0);
     atomic_store(&board->what[0], PASS);
     xw_await(w, 0, HSP_MSG_STARTED);
-    assert_int_equal(w->last.u.started.step, w->stable + 1); /* without an earlier vote */
+    assert_int_equal(w->last.u.started.step, w->stable + 1); /* no vote has passed before */
     xw_await_end(w, 0);
     xw_assert_same(loss, w->loss);
     xw_assert_same(val, w->val);
@@ -310,7 +316,8 @@ static void test_the_rest_comes_late(void **state)
     (void)hsp_epoch_plan_free(zero3);
 }
 
-/* The other ranks report to hspmdd that the epoch was aborted. */
+/* The rank with the cause of the failure reports it before it aborts the epoch: after the abort the
+ * other ranks report to hspmdd that the epoch was aborted. */
 static void test_a_cause_is_told_before_the_end(void **state)
 {
     struct xw_world *w = *state;
@@ -357,7 +364,7 @@ HSP_TEST_FILE(executor_early_test)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* The same tests on devices other than CPUs. */
+/* Runs the tests on mock devices. */
 HSP_TEST_FILE(device_early_test)
 {
     xw_on_device = true;

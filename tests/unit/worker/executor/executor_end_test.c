@@ -1,6 +1,6 @@
-/* Checks that no answer to the agent waits for the unpinning and unmapping of an ended epoch, which
- * takes seconds for much memory. An epoch has ended when no thread can write its memory. Here
- * unmapping waits for the test. */
+/* Checks that no answer to the agent waits until the memory of an ended epoch is unpinned and
+ * unmapped, which takes seconds for much memory. An epoch has ended when no thread can write its
+ * memory. In these tests unmapping does not go on before the test allows it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "worker/executor/segment_pool.h"
 #include "worker/state/segment_name.h"
 
-/* Work that is held back in executors forked from now on, until the file of its name exists. */
+/* Work that waits, in executors forked from now on, until the file held_by[work] exists. */
 enum held { STATE, DEVICE, SOURCES, HANGS, TRIM, KEEP, N_HELD };
 static char held_by[N_HELD][4300];
 
@@ -31,7 +31,7 @@ static void await_leave(enum held what)
     }
 }
 
-/* The compiler compares these types with those of the product. */
+/* These declarations make the compiler check that each wrap has the type of its function. */
 __typeof__(hsp_pool_unpin) __real_hsp_pool_unpin, __wrap_hsp_pool_unpin;
 __typeof__(hsp_epoch_device_close) __real_hsp_epoch_device_close, __wrap_hsp_epoch_device_close;
 __typeof__(hsp_epoch_sources_free) __real_hsp_epoch_sources_free, __wrap_hsp_epoch_sources_free;
@@ -62,7 +62,8 @@ void __wrap_hsp_reaper_give(struct hsp_reaper *r, struct hsp_gift *g, void (*wor
     __real_hsp_reaper_give(r, g, work, of);
 }
 
-/* The trim that frees all comes between the look that finds segments and this call. */
+/* With KEEP, waits until a trim has freed all segments. So the trim comes between the check that
+ * finds segments and this call. */
 void __wrap_hsp_reaper_keep(struct hsp_reaper *r, bool on)
 {
     while (on && held_by[KEEP][0] != '\0' && hsp_pool_has_out(trims)) {
@@ -90,7 +91,7 @@ bool __wrap_hsp_reaper_hangs(struct hsp_reaper *r)
            __real_hsp_reaper_hangs(r);
 }
 
-/* Makes a world whose executors hold @what back. */
+/* Makes a world in whose executors the work @what waits for the test. */
 static struct xw_world *hold(void **state, enum held what)
 {
     struct xw_world *w = *state;
@@ -107,7 +108,7 @@ static void leave(struct xw_world *w)
     make_file(path);
 }
 
-/* Waits until the executor is about to trim its device, which is held back. */
+/* Waits until the executor is about to trim its device; the trim waits for the test. */
 static void await_trim(struct xw_world *w)
 {
     char path[4310];
@@ -147,7 +148,7 @@ static uint64_t newest(struct xw_world *w, uint64_t plan)
     return best;
 }
 
-/* Makes a recovery from layout @from to layout @to. */
+/* Describes epoch @epoch, a recovery from layout @from to layout @to. */
 static struct xw_epoch recovery(struct xw_world *w, const struct hsp_epoch_plan *plan,
                                 uint64_t epoch, uint64_t from, uint64_t to)
 {
@@ -163,7 +164,7 @@ static struct xw_epoch recovery(struct xw_world *w, const struct hsp_epoch_plan 
                              .live = {{0, 0, 0}}};
 }
 
-/* Returns true if an executor of this node that lacks room waits. */
+/* Returns true if an executor of this node that lacked room would wait. */
 static bool room_comes(struct xw_world *w)
 {
     int folder = open(w->ex[0].state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -173,7 +174,8 @@ static bool room_comes(struct xw_world *w)
     return comes;
 }
 
-/* The next epoch is prepared meanwhile, and may be sealed, too; its preparation is not held up. */
+/* SEALED does not wait until the state of the epoch is unmapped. The next epoch is prepared
+ * meanwhile without a wait, and may be sealed, too. */
 static void test_no_answer_waits_until_state_is_unmapped(void **state)
 {
     struct xw_world *w = hold(state, STATE);
@@ -200,7 +202,8 @@ static void test_no_answer_waits_until_state_is_unmapped(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* The device is trimmed after STOPPED. Before STOPPED other executors learn that room will come. */
+/* The device is trimmed after STOPPED is sent. Other executors learn before STOPPED is sent that
+ * room will come. */
 static void test_room_is_told_before_the_answer(void **state)
 {
     struct xw_world *w = hold(state, TRIM);
@@ -217,14 +220,14 @@ static void test_room_is_told_before_the_answer(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* Nobody waits for room that has come already. */
+/* If the room has come already, no executor is made to wait for it. */
 static void test_room_that_came_meanwhile_is_not_told(void **state)
 {
     struct xw_world *w = hold(state, KEEP);
     struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
     begin(w, one, 1);
     order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 2); /* its segments stay pinned */
-    for (int beats = 0; beats < 4; beats++) {  /* the device is given back meanwhile */
+    for (int beats = 0; beats < 4; beats++) {  /* the device memory is freed meanwhile */
         xw_await_beat(w, 0);
     }
     order(w, HSP_MSG_STOP, HSP_MSG_STOPPED, 2);
@@ -235,8 +238,8 @@ static void test_room_that_came_meanwhile_is_not_told(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* No answer waits for unpinning. A PREPARE that needs the device waits for it, and can be cancelled
- * meanwhile. */
+/* No answer waits until device memory is freed. A PREPARE that needs the device waits for that, and
+ * can be cancelled meanwhile. */
 static void test_no_answer_waits_for_the_device(void **state)
 {
     struct xw_world *w = hold(state, DEVICE);
@@ -264,7 +267,8 @@ static void test_no_answer_waits_for_the_device(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* The sources of a recovery are unmapped before it begins or after its transfer. */
+/* The sources of a recovery are unmapped when it is cancelled before it begins, or after its
+ * transfer. No answer waits for that. */
 static void test_no_answer_waits_until_sources_are_unmapped(void **state)
 {
     struct xw_world *w = hold(state, SOURCES);
@@ -293,8 +297,8 @@ static ino_t file_of(const struct xw_world *w, uint64_t plan, unsigned slot)
     return stat(path, &sb) == 0 ? sb.st_ino : 0;
 }
 
-/* The epoch that a switch has left is closed when the next epoch has voted, also after later
- * orders. The following switch uses its files. */
+/* After a switch the old epoch is closed when the next epoch has voted, and no answer waits until
+ * its memory is freed. The following switch uses its files. */
 static void test_no_answer_waits_for_the_epoch_that_was_left(void **state)
 {
     struct xw_world *w = hold(state, STATE);
@@ -331,7 +335,7 @@ static void test_no_answer_waits_for_the_epoch_that_was_left(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* The driver hangs: the agent ends a process without heartbeats. */
+/* If the driver hangs, the executor stops its heartbeats, so that the agent kills it. */
 static void test_who_cannot_give_memory_back_falls_silent(void **state)
 {
     struct xw_world *w = hold(state, HANGS);

@@ -1,5 +1,5 @@
-/* Checks executors with faulty files: a model that cannot be written, data that are not read in
- * time or do not fit into memory. */
+/* Checks executors with faulty files: a model that cannot be written, training data that are not
+ * read in time or do not fit into memory, and a state folder that cannot be used. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -35,7 +35,7 @@ static uint32_t count_lines(const struct hsp_msg *m)
     return n;
 }
 
-/* Lets two devices train to the end, where the file @final blocks the folder for the model. */
+/* Lets two devices train to the end. A file at path @final blocks the folder for the model. */
 static struct hsp_epoch_plan *end_without_a_folder(struct xw_world *w, char final[4300])
 {
     char path[4300];
@@ -58,9 +58,9 @@ static struct hsp_epoch_plan *end_without_a_folder(struct xw_world *w, char fina
     return dp;
 }
 
-/* The model cannot be written, first for lack of a folder, then only under its name, after the
- * gathering. Both faults are reported with the remedy, and the model is written when they are
- * repaired. One device cannot note its steps; the other device notes them. */
+/* The model cannot be written: first its folder is missing; then only the rename to its final name
+ * fails, after the gathering. Both faults are reported with a remedy, and the model is written when
+ * they are repaired. One device cannot note its steps; the other device notes them. */
 static void test_a_final_model_is_tried_until_it_is_written(void **state)
 {
     struct xw_world *w = *state;
@@ -68,7 +68,7 @@ static void test_a_final_model_is_tried_until_it_is_written(void **state)
     (void)snprintf(notes, sizeof notes, "%s/state-0", w->dir);
     assert_int_equal(mkdir(notes, 0700), 0);
     hsp_segname_notes(notes, 1, 0, path);
-    assert_int_equal(mkdir(path, 0700), 0); /* so that no file can have the path */
+    assert_int_equal(mkdir(path, 0700), 0); /* a folder in the place of the file */
     struct hsp_epoch_plan *dp = end_without_a_folder(w, final);
     (void)snprintf(
         reason, sizeof reason,
@@ -91,7 +91,7 @@ static void test_a_final_model_is_tried_until_it_is_written(void **state)
     (void)hsp_epoch_plan_free(dp);
 }
 
-/* A damaged line is not in the outputs, and its file is reported to hspmdd. */
+/* A damaged note is left out of metrics.jsonl, and its file is reported to hspmdd. */
 static void test_a_damaged_note_is_told_at_the_end(void **state)
 {
     static const char forged[] =
@@ -119,9 +119,9 @@ static void test_a_damaged_note_is_told_at_the_end(void **state)
     (void)hsp_epoch_plan_free(dp);
 }
 
-/* Lets a device train to step 15. With @two device 1 trains, too, else it keeps the state. Then the
- * node of the first device is lost with its state, and another node replaces it. Returns the
- * version from which the job goes on. */
+/* Lets device 0 train to step 15. With @two device 1 trains, too, else it is a replica holder. Then
+ * the node of device 0 is lost with its state, and another node replaces it. Returns the version
+ * from which the job goes on. */
 static uint64_t replace_the_first(struct xw_world *w, bool two, const struct hsp_epoch_plan *p)
 {
     struct xw_epoch first = {.epoch = 51,
@@ -147,7 +147,7 @@ static uint64_t replace_the_first(struct xw_world *w, bool two, const struct hsp
     return w->stable;
 }
 
-/* Lets the first device go on alone, with the state of device 1. */
+/* Lets the new device 0 go on alone, with the state of device 1. */
 static void go_on_alone(struct xw_world *w, bool two, const struct hsp_epoch_plan *from,
                         const struct hsp_epoch_plan *one, uint64_t version)
 {
@@ -167,8 +167,9 @@ static void go_on_alone(struct xw_world *w, bool two, const struct hsp_epoch_pla
     xw_await(w, 0, HSP_MSG_FINISHED);
 }
 
-/* The rank that ends the job knows each step, also steps of nodes that have left. Where programs do
- * not share notes, the lacking steps are reported. */
+/* The rank that ends the job knows each step, also the steps of nodes that have left, because notes
+ * move with the state. If peers run an older program (@older), which does not share notes, the
+ * steps without a note are reported. */
 static void metrics_go_where_the_state_goes(struct xw_world *w, bool two, bool older)
 {
     char lacking[64];
@@ -201,9 +202,9 @@ static void test_metrics_of_a_lost_node_are_known_to_its_replica_holder(void **s
     metrics_go_where_the_state_goes(*state, false, false);
 }
 
-/* An ended job goes back to a checkpoint, since hspmdd was restored from a backup, and its notes
- * are lost. The lines of the file stay, except lines of steps that were made again, and text that
- * is no line. */
+/* A job has ended and written metrics.jsonl. Then it goes back to a checkpoint, because hspmdd was
+ * restored from a backup, and its notes are lost. The lines of the file stay, except lines of steps
+ * that are made again, and text of another form. */
 static void test_metrics_of_an_earlier_end_stay(void **state)
 {
     static const char earlier[] = "{\"step\":0,\"loss\":9.5,\"tokens\":1,\"epoch\":40}\n"
@@ -245,7 +246,7 @@ static void test_steps_without_metrics_are_told_at_the_end(void **state)
     metrics_go_where_the_state_goes(*state, true, true);
 }
 
-/* An administrator who does not want to wait ends the job. */
+/* An administrator can end a job that waits for its disk. */
 static void test_a_job_that_waits_for_its_disk_can_be_ended(void **state)
 {
     struct xw_world *w = *state;
@@ -272,7 +273,8 @@ static void arm(struct xw_world *w, const struct xw_epoch *d, int n_voters)
     }
 }
 
-/* The next epoch, on other devices, may write the model instead: some join, some only hand over. */
+/* While rank 0 waits for its disk, a next epoch on other devices may begin and write the model
+ * instead. Some of these devices join; in the third epoch two devices only hand over. */
 static void test_a_final_model_is_written_by_the_next_epoch(void **state)
 {
     struct xw_world *w = *state;
@@ -320,14 +322,15 @@ static bool says(const struct xw_world *w, const char *name, const char *text)
     return does;
 }
 
-/* After an adoption the checkpoints and the final model still belong to the job, and are replaced.
- * A job of another cluster replaces neither: it writes no such checkpoint, and moves the model. */
+/* After an adoption by another cluster the checkpoints and the final model still belong to the job,
+ * which may replace them. A job of another cluster with the same name replaces neither: it does not
+ * write a checkpoint of a step that exists, and renames the existing model. */
 static void test_an_adopted_job_owns_its_files(void **state)
 {
     struct xw_world *w = *state;
     const struct hsp_digest a = {1, 10}, b = {2, 11};
     double loss[XW_STEPS], val[XW_STEPS];
-    w->cluster = a; /* an hspmdd below protocol 15 sends no more */
+    w->cluster = a; /* hspmdd below protocol 15 sends no more fields */
     xw_reference(w, loss, val);
     assert_true(is_there(w, "step-0000000050") && is_there(w, "final/model.safetensors"));
     assert_true(says(w, "final/model.safetensors", "0000000000000001000000000000000a"));
@@ -340,13 +343,14 @@ static void test_an_adopted_job_owns_its_files(void **state)
     w->born = b;
     w->unwritable = true;
     xw_reference(w, loss, val);
-    assert_int_equal(w->n_unwritten, 2); /* for steps 25 and 50 */
+    assert_int_equal(w->n_unwritten, 2); /* the checkpoints of steps 25 and 50 */
     assert_true(is_there(w, "final.job-1.0000000000000001000000000000000a/model.safetensors"));
     assert_true(is_there(w, "final/model.safetensors") && is_there(w, "step-0000000050"));
 }
 
-/* Reading the data takes a minute: heartbeats go on, and a prepared epoch can be ended and prepared
- * again. With shorter data the epoch is ready at last. */
+/* Reading the training data of an epoch takes a minute. Meanwhile the executor sends heartbeats,
+ * and DROP or STOP ends the epoch, so that another epoch can be prepared. At the end the file is
+ * replaced by a short one, with which the third epoch becomes READY. */
 static void test_data_that_take_long_hold_nothing_up(void **state)
 {
     struct xw_world *w = *state;
@@ -381,8 +385,8 @@ static size_t n_segments(const struct xw_world *w)
     return n;
 }
 
-/* A prepared epoch has room for its state. DROP and the end of the process free that room, which
- * else would be taken until the agent ends, although no job needs it. */
+/* A prepared epoch has taken room for its state. DROP and the end of the process free that room.
+ * Otherwise it would be taken until the agent ends, although no job needs it. */
 static void test_what_never_began_leaves_no_state(void **state)
 {
     struct xw_world *w = *state;
@@ -404,8 +408,8 @@ static void test_what_never_began_leaves_no_state(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* Attempts begin with a checkpoint that no member has, each with a layout of its own, as hspmdd
- * makes them. */
+/* Attempts to restore a checkpoint that no member has leave no state. Each attempt has a layout of
+ * its own, as hspmdd chooses it. */
 static void test_attempts_without_a_checkpoint_leave_no_state(void **state)
 {
     struct xw_world *w = *state;
@@ -421,14 +425,14 @@ static void test_attempts_without_a_checkpoint_leave_no_state(void **state)
         xw_await(w, 0, HSP_MSG_CKPT_REFUSED);
         xw_send_ref(w, 0, HSP_MSG_SEAL, d.epoch);
         xw_await(w, 0, HSP_MSG_SEALED);
-        xw_send_ref(w, 0, HSP_MSG_DROP, d.epoch); /* obeyed when that epoch has ended */
+        xw_send_ref(w, 0, HSP_MSG_DROP, d.epoch); /* answered when that epoch has ended */
         xw_await(w, 0, HSP_MSG_DROPPED);
         assert_int_equal(n_segments(w), 0);
     }
     (void)hsp_epoch_plan_free(p);
 }
 
-/* Asserts that PREPARE of @d fails with @fact. */
+/* Asserts that PREPARE of @d fails with @fact and @reason. */
 static void fails_with(struct xw_world *w, const struct xw_epoch *d, uint32_t fact,
                        const char *reason)
 {
@@ -443,8 +447,8 @@ static void fails_with(struct xw_world *w, const struct xw_epoch *d, uint32_t fa
     }
 }
 
-/* The data need more addresses than exist. The node has the data, so it must not report missing
- * data. */
+/* The files of the data are too large to be mapped. The node has the data, so it must not report
+ * that they are missing. */
 static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **state)
 {
     struct xw_world *w = *state;
@@ -468,7 +472,8 @@ static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **sta
     (void)hsp_epoch_plan_free(p);
 }
 
-/* A file shorter than one window counts as missing data, and is reported before a step runs. */
+/* A file of data that is shorter than one window (the tokens of a sample) counts as missing, and is
+ * reported before a step runs. */
 static void test_data_of_less_than_a_window_are_none(void **state)
 {
     struct xw_world *w = *state;
@@ -482,8 +487,8 @@ static void test_data_of_less_than_a_window_are_none(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* Missing initial weights are reported before a step runs, as missing data are. A file of another
- * kind exists, and fails the job when its weights are taken. */
+/* Missing initial weights are reported before a step runs, like missing data. If the file exists
+ * and is of another kind, the job fails later, when its weights are read. */
 static void test_initial_weights_that_are_not_there(void **state)
 {
     struct xw_world *w = *state;
@@ -504,7 +509,7 @@ static void test_initial_weights_that_are_not_there(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* Waits for the refusal of the next epoch of one device. */
+/* Prepares an epoch on one device and asserts that PREPARE fails with @fact and @reason. */
 static void await_refusal(struct xw_world *w, uint32_t fact, const char *reason)
 {
     struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
@@ -515,7 +520,8 @@ static void await_refusal(struct xw_world *w, uint32_t fact, const char *reason)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* A file has the path of the folder: the node is reported as unusable, not as short of memory. */
+/* The path of the state folder is a file: the node is reported as unusable, not as short of
+ * memory. */
 static void test_a_state_folder_that_is_none_is_named(void **state)
 {
     struct xw_world *w = *state;
@@ -539,7 +545,7 @@ static void mount_folder(const struct xw_world *w, unsigned long flags, const ch
     }
 }
 
-/* The folder is on a file system that is read-only, full or almost full. */
+/* The state folder is on a file system that is read-only, full or almost full. */
 static void test_a_state_folder_that_takes_nothing(void **state)
 {
     struct xw_world *w = *state;
@@ -556,12 +562,12 @@ static void test_a_state_folder_that_takes_nothing(void **state)
     assert_int_equal(umount(w->ex[0].state_dir), 0);
     mount_folder(w, 0, "size=64k");
     await_refusal(w, HSP_FACT_OUT_OF_MEMORY, "No space left on device");
-    assert_true(w->last.u.failed.amount != UINT64_MAX); /* a smaller part would fit */
+    assert_true(w->last.u.failed.amount != UINT64_MAX); /* a smaller plan would fit */
     assert_int_equal(umount(w->ex[0].state_dir), 0);
 }
 
-/* The job's state in layout 7 is in a folder that other files have filled. A smaller part of the
- * model would not fit either: the job goes on without the node, and takes the state from there. */
+/* Other files have filled the folder in which the job's state of layout 7 is. A smaller part of the
+ * model would not fit either: the job goes on without the node, and fetches the state from it. */
 static void test_a_folder_filled_beside_the_state_of_the_job(void **state)
 {
     struct xw_world *w = *state;

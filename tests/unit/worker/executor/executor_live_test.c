@@ -1,5 +1,5 @@
-/* Checks state that is damaged while it is trained: the damage is found before its result is
- * committed, the step is computed again, and the job goes on with the losses of one undisturbed
+/* Checks state that is damaged while a job trains on it: the damage is found before a result of it
+ * is committed, the step is computed again, and the job goes on with the losses of one undisturbed
  * device. */
 #include <stdio.h>
 
@@ -7,11 +7,11 @@
 #include "worker/state/segment.h"
 #include "worker/state/segment_dir.h"
 
-/* The end of the name of a part: damaged in device memory, or as it was sealed. */
+/* The end of the name of a part that was damaged in device memory (epoch_damage.c). */
 #define IN_GPU  "] in GPU memory"
 #define IN_MAIN "] in main memory"
 
-/* Returns true if device @dev has its own part of @version sealed and intact. */
+/* Returns true if device @dev has its home sealed as @version, undamaged. */
 static bool has_intact(const struct dw_scenario *s, uint32_t dev, uint64_t version)
 {
     struct hsp_state_segment *own = dw_open_piece(s->w->ex[dev].state_dir, s->layout, dev, version);
@@ -20,10 +20,10 @@ static bool has_intact(const struct dw_scenario *s, uint32_t dev, uint64_t versi
     return intact;
 }
 
-/* Lets device @dev damage version 12 of @layout @when, or version 13 while it is written. No result
- * of the damage is committed: all go on from version 12. @n_told: devices that may be wrong;
- * @version: the version that they report. Device memory is damaged; the segments are intact, and
- * the job goes on from the segments. */
+/* Lets device @dev damage version 12 of @layout at the moment @when, or version 13 while it is
+ * written. Asserts that no result of the damaged state is committed: all go on from version 12.
+ * @n_told: number of devices that may be wrong; @version: the version that these devices report.
+ * Device memory is damaged; the segments are undamaged, and the job goes on from them. */
 static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, uint32_t dev,
                  uint32_t n_told, uint64_t version, const char *why)
 {
@@ -39,13 +39,13 @@ static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, u
     assert_int_equal(strstr(s.part, IN_GPU) != NULL, w->device && !written);
     assert_int_equal(strstr(s.part, IN_MAIN) != NULL, !w->device && !written);
     assert_true(has_intact(&s, dev, 12));
-    uint64_t from = dw_recover(&s, layout); /* a replica of the written version is whole */
+    uint64_t from = dw_recover(&s, layout); /* a replica of version 13 is undamaged */
     assert_true(from == 12 || (when == AT_SEAL && from == 13));
     dw_end_scenario(&s);
 }
 
-/* Of three replicas one was computed wrongly: the majority is right. Of two replicas both may be
- * wrong. */
+/* If one of three replicas was computed wrongly, the majority is right. Of two replicas that
+ * differ, both may be wrong. */
 static void test_a_replica_of_three_that_is_computed_wrongly(void **state)
 {
     live(*state, THREE, AT_UPDATE, 1, 1, 13, "equal copies of version 13 differ: wrong at n1/0");
@@ -57,7 +57,8 @@ static void test_a_replica_of_two_that_is_computed_wrongly(void **state)
          "equal copies of version 13 differ: wrong at n0/0 and 1 more");
 }
 
-/* The update has read damaged state, or the segment has it: the device itself finds the damage. */
+/* If the update has read damaged state, or if the segment is damaged, the device itself finds the
+ * damage. */
 static void test_a_replica_of_three(void **state)
 {
     live(*state, THREE, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
@@ -73,7 +74,8 @@ static void test_a_replica_of_two_that_is_just_written(void **state)
     live(*state, TWO, AT_SEAL, 1, 1, 13, "version 13 here is damaged");
 }
 
-/* The parts that two devices share are not whole rows of both. */
+/* Replicas are compared also if the part that two devices share is a complete row on one device and
+ * a part of a row on the other. */
 static void test_a_replica_of_parts(void **state)
 {
     live(*state, CUT, AT_VOTE, 0, 1, 12, "version 12 here is damaged");
@@ -84,8 +86,8 @@ static void test_a_part_of_a_replica(void **state)
     live(*state, CUT, AT_COPIES, 2, 1, 12, "version 12 here is damaged");
 }
 
-/* A part without a replica is damaged: the update has read it, and the version made of it is not
- * sealed. */
+/* A part that no other rank has is damaged, and the update has read it: the version computed from
+ * it is not sealed. */
 static void test_a_part_without_replica(void **state)
 {
     live(*state, DP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
@@ -96,8 +98,8 @@ static void test_a_part_of_a_pipeline(void **state)
     live(*state, PP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
 }
 
-/* Lets device @dev damage version 17, which is not sealed, in device memory. The version made of 17
- * is given up, and all go on from the last due version. */
+/* Lets device @dev damage version 17, which is not due, in device memory. Asserts that version 18,
+ * computed from it, is given up, and that all go on from the last due version. */
 static void between(struct xw_world *w, enum dw_layout layout, uint32_t dev)
 {
     struct dw_scenario s = dw_play_scenario(w);
@@ -125,9 +127,9 @@ static void test_a_replica_between_due_versions(void **state)
     between(*state, TWO, 1);
 }
 
-/* A rank that loses a peer seals its live version, unless the version is known to be damaged. The
- * version that the other rank has sealed was made of the damaged rank's gradients, and is given
- * up. */
+/* A rank that loses a peer seals its live version, unless that version is known to be damaged. The
+ * version that the other rank has sealed was computed with gradients of the damaged rank, and is
+ * given up. */
 static void test_what_is_damaged_is_not_sealed_at_a_loss(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -151,7 +153,7 @@ static void test_what_is_damaged_is_not_sealed_at_a_loss(void **state)
     dw_end_scenario(&s);
 }
 
-/* A bit flips after the update, before its version is hashed for the seal. */
+/* A bit flips after the update, before the new version is hashed for its seal. */
 static void test_a_part_that_is_not_what_was_written(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -165,8 +167,9 @@ static void test_a_part_that_is_not_what_was_written(void **state)
     dw_end_scenario(&s);
 }
 
-/* State is damaged on its way to device memory: the whole step is computed with the damage, its
- * vote passes, and the reported loss is replaced. */
+/* State is damaged while it is loaded to device memory: the complete step is computed with the
+ * damaged state, and its vote passes. The step is computed again, and its reported loss is
+ * replaced. */
 static void test_a_part_that_is_loaded(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -185,8 +188,8 @@ static void test_a_part_that_is_loaded(void **state)
     assert_true(loss != s.w->loss[version]);
 }
 
-/* Returns the newest version that devices 0 and 1 both have. A device that was killed later may
- * have one version more, which is deleted. */
+/* Returns the newest version that both devices 0 and 1 have. Deletes a later version, which the
+ * device that was killed last may have. */
 static uint64_t newest_of_both(struct dw_scenario *s)
 {
     uint64_t version = dw_newest(s, TWO);
@@ -206,9 +209,10 @@ static uint64_t newest_of_both(struct dw_scenario *s)
     return version;
 }
 
-/* Device 0 has sealed another state than device 1, whose segment is right: a bit that flipped on
- * the way to the GPU does not affect that segment. No rank can tell which of the two is wrong, so
- * neither is used. */
+/* The first version of an epoch differs between devices 0 and 1: device 0 has sealed another state.
+ * The memory of neither device differs from its seal, so no rank can tell which of the two is
+ * wrong, and neither version is used. If a bit has only flipped on the way to a GPU, the segment of
+ * that device is right. */
 static void test_a_first_version_that_differs(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -232,7 +236,7 @@ static void test_a_first_version_that_differs(void **state)
     dw_free_plans(&s);
 }
 
-/* No vote follows the last version. */
+/* The last version of a job is compared, too, although no vote follows it. */
 static void test_the_last_version(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -253,8 +257,9 @@ static bool keeps(const struct dw_scenario *s, int dev, uint32_t owner, uint64_t
     return p != NULL;
 }
 
-/* Replica holder 2 keeps sealed state of rank 0, but no state that rank 0 damaged before its seal.
- * Else that state would count as whole if both ranks were lost before they report the damage. */
+/* Replica holder 2 keeps copies of rank 0's home, but must not seal a version that differs between
+ * ranks 0 and 1. Otherwise that version would be used if both ranks were lost before they report
+ * the damage. */
 static void test_a_replica_holder_keeps_nothing_that_differs(void **state)
 {
     struct xw_world *w = *state;
@@ -273,8 +278,8 @@ static void test_a_replica_holder_keeps_nothing_that_differs(void **state)
     dw_end_scenario(&s);
 }
 
-/* Seals the given up version again, as a rank leaves it that is killed before it unseals the
- * version. */
+/* Seals @version, which was given up, again: so a rank leaves it that is killed before it unseals
+ * the version. */
 static void seal_again(const struct dw_scenario *s, int dev, uint64_t version)
 {
     const char *dir = s->w->ex[dev].state_dir;
@@ -303,12 +308,13 @@ static void test_what_was_given_up_is_deleted(void **state)
     dw_await_break(&s, 3);
     seal_again(&s, 1, 13);
     assert_true(keeps(&s, 1, 1, 13));
-    assert_int_equal(dw_recover(&s, KEPT), 12); /* and version 13 is deleted */
+    assert_int_equal(dw_recover(&s, KEPT), 12); /* and version 13 is deleted; see seal_again */
     assert_int_equal(s.n_given_up, 2);
     dw_end_scenario(&s);
 }
 
-/* A checkpoint finds the damage, and the result of the step beside the checkpoint is not sealed. */
+/* A checkpoint finds the damage. The version that the step beside the checkpoint computes is not
+ * sealed. */
 static void test_found_by_a_checkpoint(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -321,8 +327,8 @@ static void test_found_by_a_checkpoint(void **state)
     dw_end_scenario(&s);
 }
 
-/* Two threads seal the last version before a switch: neither seals a version that the other has
- * refused. */
+/* Two threads may seal the last version before a switch: neither seals a version that the other
+ * thread has refused. */
 static void test_the_last_read_before_a_switch(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);
@@ -341,7 +347,8 @@ static void test_the_last_read_before_a_switch(void **state)
     dw_end_scenario(&s);
 }
 
-/* No vote of the old epoch follows the version with which a switch begins. */
+/* The version with which a switch begins is compared, too, although no vote of the old epoch
+ * follows it. */
 static void test_the_last_version_before_a_switch(void **state)
 {
     struct dw_scenario s = dw_play_scenario(*state);

@@ -1,5 +1,5 @@
-/* Checks executors with a folder of checkpoints that is shared, marked, not mounted, or without
- * answer. */
+/* Checks executors whose folder of checkpoints is shared, is marked, is not mounted, or is on a
+ * file system that does not answer. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -18,8 +18,8 @@ static bool is_marked(const char *dir)
     return is;
 }
 
-static bool marks_hang;   /* marks hang in executors started from now on, */
-static unsigned n_answer; /* except in so many */
+static bool marks_hang;   /* marks hang in executors started from now on */
+static unsigned n_answer; /* number of first marks that do not hang */
 
 enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
                                      struct hsp_err *err);
@@ -37,8 +37,8 @@ enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info
     return __real_hsp_ckpt_sign(dir, us, shared, err);
 }
 
-/* Without a mark a folder that is not mounted would look like the folder of a job without
- * checkpoints. */
+/* Each member marks its folder before STARTED. Without a mark, a path that is not mounted would
+ * look like the folder of a job without checkpoints. */
 static void test_each_member_marks_the_folder_before_it_has_started(void **state)
 {
     struct xw_world *w = *state;
@@ -58,7 +58,7 @@ static void test_each_member_marks_the_folder_before_it_has_started(void **state
         xw_start_executor(w, i);
     }
     xw_prepare(w, &d);
-    assert_false(is_marked(dir[0]) || is_marked(dir[1])); /* the epoch may end before its begin */
+    assert_false(is_marked(dir[0]) || is_marked(dir[1])); /* the epoch may not begin */
     for (int i = 0; i < 2; i++) {
         xw_send_start(w, i, 41, 0);
     }
@@ -69,8 +69,8 @@ static void test_each_member_marks_the_folder_before_it_has_started(void **state
     (void)hsp_epoch_plan_free(dp);
 }
 
-/* A shared path needs one mark, and a member that joins without the mount would make the mark below
- * the mount point. */
+/* A shared path needs only one mark. A member that joins does not mark it: if its path is not
+ * mounted, the mark would be made below the mount point. */
 static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
 {
     struct xw_world *w = *state;
@@ -117,7 +117,7 @@ static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
                             .n_live = 1,
                             .live = {{1, 1, 1}},
                             .paths = paths};
-    for (uint32_t i = 0; i < dp->copies.n && next.n_live < 2; i++) { /* 1 has a copy of 0 */
+    for (uint32_t i = 0; i < dp->copies.n && next.n_live < 2; i++) { /* 1 has 0's home */
         if (dp->copies.row[i].from == 0) {
             next.live[next.n_live++] = (struct hsp_prepare_source){1, 1, 0};
         }
@@ -131,8 +131,8 @@ static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* A missing shared path is not mounted: hspmdd gets a report when the job begins, and no folder is
- * made there. */
+/* If a shared path is missing, it is not mounted: hspmdd gets a report when the job begins, and no
+ * folder is made. */
 static void test_a_mount_that_is_missing_is_told_at_the_begin(void **state)
 {
     struct xw_world *w = *state;
@@ -157,13 +157,13 @@ static void test_a_mount_that_is_missing_is_told_at_the_begin(void **state)
     assert_int_equal(w->last.u.ckpt.step, 25);
     assert_string_equal(w->last.u.ckpt.reason, reason);
     assert_int_not_equal(access(at, F_OK), 0);
-    assert_int_equal(mkdir(at, 0700), 0); /* as if it were mounted */
+    assert_int_equal(mkdir(at, 0700), 0); /* now the path is mounted */
     xw_await_end(w, 0);
     (void)hsp_epoch_plan_free(p);
 }
 
-/* If the mount is lost while the job runs, no file is written below the mount point: the folder of
- * the job is not made a second time. */
+/* If the path is unmounted while the job runs, no file is written below the mount point, because
+ * the folder of the job is not made a second time. */
 static void test_nothing_is_written_below_a_mount_that_goes(void **state)
 {
     struct xw_world *w = *state;
@@ -189,8 +189,9 @@ static void test_nothing_is_written_below_a_mount_that_goes(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* No member can mark the folder: the job begins, and a joining member holds up no other. Neither a
- * checkpoint nor the final model is begun beside a hanging call. */
+/* The file system does not answer, so no member can mark the folder. The job begins all the same,
+ * and a joining member does not make the others wait. While a call hangs, no checkpoint and no
+ * final model is begun. */
 static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
 {
     struct xw_world *w = *state;
@@ -229,8 +230,8 @@ static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
     (void)hsp_epoch_plan_free(pp);
 }
 
-/* The disk has not yet answered for the final model when the epoch ends, which is no fault of the
- * disk. */
+/* The epoch ends while the call that opens the folder for the final model has not returned. The
+ * executor must not report a failed disk then. */
 static void test_an_epoch_that_ends_tells_of_no_disk(void **state)
 {
     struct xw_world *w = *state;
@@ -239,7 +240,7 @@ static void test_an_epoch_that_ends_tells_of_no_disk(void **state)
         .epoch = 31, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
     w->steps = 24; /* without a checkpoint */
     marks_hang = true;
-    n_answer = 1; /* at the begin of the job */
+    n_answer = 1; /* the mark when the job begins */
     xw_start_executor(w, 0);
     marks_hang = false;
     n_answer = 0;

@@ -14,8 +14,8 @@ static void ask(struct xw_world *w, int dev, uint32_t round)
     assert_int_equal(w->last.epoch, 11);
 }
 
-/* Returns the thread that waits for a peer: the training thread, or the replication thread while
- * the training thread waits for copies. */
+/* Returns the thread that waits for a peer: the run thread, or the replication thread if the run
+ * thread waits for copies. */
 static const struct hsp_m_thread *waiting(const struct hsp_m_stands *s)
 {
     assert_int_equal(s->n_threads, 2);

@@ -1,6 +1,6 @@
-/* Checks real executors with real plans: a fresh start, a planned switch to another layout with a
- * joiner, a killed executor and recovery, the end. The losses of every step must be those of one
- * undisturbed device. */
+/* Checks executor processes with plans made by the planner: a fresh start, a planned switch to
+ * another layout with a joining device, a killed executor and the recovery, and the end of the job.
+ * The losses of all steps must be those of one undisturbed device. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void begin_on_two(struct xw_world *w, struct hsp_epoch_plan *dp)
     xw_await_step(w, 0, 15);
 }
 
-/* Returns true if executor @i has its own part of the state in the layout of @plan. */
+/* Returns true if executor @i has its home in layout @plan. */
 static bool holds(struct xw_world *w, int i, uint64_t plan)
 {
     struct hsp_m_holding *held = NULL;
@@ -40,8 +40,8 @@ static bool holds(struct xw_world *w, int i, uint64_t plan)
     return found;
 }
 
-/* Switches to epoch 12, a pipeline on all three, and runs five steps. Then releases the layout
- * before, which stays until then. */
+/* Switches to epoch 12, a pipeline on all three devices, and runs five steps. Then releases the
+ * previous layout, whose state must exist until then. */
 static void switch_to_three(struct xw_world *w, struct hsp_epoch_plan *dp,
                             struct hsp_epoch_plan *pp)
 {
@@ -67,7 +67,7 @@ static void switch_to_three(struct xw_world *w, struct hsp_epoch_plan *dp,
     }
 }
 
-/* Returns the greatest version of which all three have their own part in memory. */
+/* Returns the greatest version of which all three devices have their homes. */
 static uint64_t newest_of_all(struct xw_world *w)
 {
     struct hsp_m_holding *held = NULL;
@@ -90,7 +90,8 @@ static uint64_t newest_of_all(struct xw_world *w)
     return version;
 }
 
-/* Kills executor 1; the others seal. Returns the version to go on from. */
+/* Kills executor 1, and has the other two seal epoch @epoch. Returns the version from which the job
+ * can go on. */
 static uint64_t lose_one(struct xw_world *w, uint64_t epoch)
 {
     xw_end(&w->ex[1]);
@@ -114,15 +115,15 @@ static void flip_byte(const char *path, long at)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Writes into the data file: no vote is sent for a step that may have read the change. The state is
- * kept; with the old data, which have a new modification time, the job goes on. Returns the
- * version. */
+/* Writes into the data file: no vote is sent for a step that may have read the changed data, and
+ * the state is kept. Then restores the old data, which have a new modification time now, so that
+ * the job can go on. Returns the version from which it goes on. */
 static uint64_t change_the_data(struct xw_world *w, uint64_t epoch)
 {
     uint32_t said = 0;
     flip_byte(w->text, 1000);
     for (int i = 0; i < 3; i++) {
-        xw_await(w, i, HSP_MSG_PEER_LOST); /* a rank may hear of it from another rank first */
+        xw_await(w, i, HSP_MSG_PEER_LOST); /* a rank may learn of it from another rank */
         said += strstr(w->last.u.lost.reason, "has changed while the job reads it: ") != NULL;
     }
     assert_true(said >= 1);
@@ -134,7 +135,7 @@ static uint64_t change_the_data(struct xw_world *w, uint64_t epoch)
     return newest_of_all(w);
 }
 
-/* Lets the pipeline go on from @version. */
+/* Recovers the job from @version in the pipeline @pp. */
 static void recover(struct xw_world *w, struct hsp_epoch_plan *pp, uint64_t epoch, uint64_t version)
 {
     struct xw_epoch third =
@@ -146,9 +147,9 @@ static void recover(struct xw_world *w, struct hsp_epoch_plan *pp, uint64_t epoc
     }
 }
 
-/* A switch, a loss and a recovery of a job that computes in bf16, on devices without bf16: its
- * state is fp32 and moves as any state; losses differ by the rounding of other sums. Each executor
- * logs its type once. */
+/* Checks a switch, a loss and a recovery of a job that computes in bf16, on devices without bf16.
+ * Its state is fp32 and is transferred like any state. The losses differ only by rounding, because
+ * sums are made in another order. Each executor logs once that it computes in another type. */
 static void test_a_bf16_job_goes_on(void **state)
 {
     struct xw_world *w = *state;
@@ -166,7 +167,7 @@ static void test_a_bf16_job_goes_on(void **state)
     }
     assert_true(apart > 0 && apart < 0.02 * loss[0]);
     assert_true(w->loss[XW_STEPS - 1] < loss[0] - 0.5);
-    /* four processes: one was killed and started again */
+    /* Four processes have logged it: one was killed and started again. */
     assert_int_equal(xw_lines_with(log, "asks for bf16: device 0 computes in fp32"), 4);
     (void)hsp_epoch_plan_free(dp);
     (void)hsp_epoch_plan_free(pp);
@@ -187,8 +188,8 @@ static void test_a_tf32_job_is_told(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-/* RELEASE of all layouts comes while the executor trains: no file of the job is written any more,
- * also no notes of its steps. */
+/* RELEASE of all layouts comes while the executor trains: from then on no file of the job is
+ * written, also no notes of steps. */
 static void test_what_is_released_is_not_made_again(void **state)
 {
     struct xw_world *w = *state;
@@ -209,7 +210,7 @@ static void test_what_is_released_is_not_made_again(void **state)
     assert_ok(hsp_chan_send(&w->ex[0].chan, &m, &err), &err);
     xw_await(w, 0, HSP_MSG_RELEASED);
     for (int64_t until = hsp_clock_ns() + 500000000; hsp_clock_ns() < until;) {
-        assert_true(xw_next_msg(w, 0, XW_WAIT_MS)); /* heartbeats come more often */
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS)); /* heartbeats end each wait */
         assert_int_not_equal(w->last.type, HSP_MSG_STEP);
     }
     assert_false(holds(w, 0, 1));
@@ -222,7 +223,7 @@ static void await_refusal(struct xw_world *w, const char *why)
     w->last.type = HSP_MSG_HEARTBEAT;
     for (int64_t until = hsp_clock_ns() + 20 * INT64_C(1000000000);
          w->last.type != HSP_MSG_PREPARE_FAILED;) {
-        assert_true(hsp_clock_ns() < until); /* heartbeats come more often */
+        assert_true(hsp_clock_ns() < until); /* heartbeats end each wait */
         assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
     }
     assert_non_null(strstr(w->last.u.failed.reason, why));

@@ -1,6 +1,6 @@
-/* Checks traces of real executors: all record the same steps, each message is sent before it
- * arrives, and an early end of the epoch yields the steps so far. The executors share one clock, so
- * no offset is subtracted. */
+/* Checks traces of executor processes: all record the same steps, each message is sent before it
+ * arrives, and if the epoch ends early, the steps recorded so far are sent. The executors have one
+ * clock, so no offset between clocks is subtracted. */
 #include "proto/program/program.h"
 #include "proto/wire/trace_part.h"
 #include "tests/unit/worker/executor/executor_world.h"
@@ -16,7 +16,7 @@ static void want(struct xw_world *w, uint64_t epoch, uint32_t number, uint32_t s
     assert_ok(hsp_chan_send(&w->ex[0].chan, &m, &err), &err);
 }
 
-/* Returns the part of the trace that device @dev sends; @arena holds it. */
+/* Returns the part of trace @number that device @dev sends, in memory of @arena. */
 static struct hsp_trace_part told(struct xw_world *w, int dev, uint32_t number,
                                   struct hsp_arena *arena)
 {
@@ -43,8 +43,8 @@ static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, int n)
     }
 }
 
-/* Asserts that the receive of @m in span @s, with sender @rank, ends after the begin of the
- * send. */
+/* Asserts that the receive of message @m of rank @rank, in span @s, ends after its send has begun
+ * (@sent_ns). */
 static void check_receive(const struct hsp_trace_part *to, const struct hsp_part_span *s,
                           const struct hsp_part_msg *m, uint32_t rank, uint64_t sent_ns)
 {
@@ -83,7 +83,8 @@ static uint32_t check_messages(const struct hsp_trace_part part[N])
     return n;
 }
 
-/* Returns the time of the first begin or last end of a phase of a micro-batch on a device. */
+/* Returns the time at which a phase of a micro-batch first begins, or last ends (@end), on the
+ * device of @p. */
 static uint64_t phase_at(const struct hsp_trace_part *p, uint8_t phase, uint32_t step,
                          uint32_t micro, bool end)
 {
@@ -126,7 +127,7 @@ static void all_record_the_same_steps(void **state)
         }
         assert_true(seals >= 2 && flops > 0);
     }
-    assert_true(check_messages(part) >= 3 * 3 * 2); /* both directions of each micro-batch */
+    assert_true(check_messages(part) >= 3 * 3 * 2); /* each micro-batch, both directions */
     want(w, 11, 8, 1);                              /* a second trace */
     for (int i = 0; i < N; i++) {
         assert_int_equal(told(w, i, 8, arena).done, 1);

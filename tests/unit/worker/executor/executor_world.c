@@ -19,7 +19,7 @@
 
 #define BEAT_MS 500
 
-/* Each device is the only device of its node, so that state has copies. */
+/* Device @i is the only device of node @i, so that the state has copies on other nodes. */
 #define DEVICE(i) HSP_DEVICE((uint32_t)(i), 0u)
 
 static const char job_form[] =
@@ -43,7 +43,7 @@ const char xw_plan_pp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, pipeline
                           "6, micro_batches: 3, stages: [{layers: "
                           "1, ranks: [0]}, {layers: 2, ranks: [1, 2], tensor: [1, 1]}]}]}";
 
-/* The backend of this executor's process. */
+/* The options of the mock device of this executor's process. */
 static struct hsp_mockdev_opts the_mockdev;
 
 static enum hsp_status open_mockdev(const struct hsp_executor_opts *o, struct hsp_backend **ret,
@@ -152,8 +152,8 @@ uint32_t xw_lines_with(const char *path, const char *what)
     return n;
 }
 
-/* Notes a step. When an epoch breaks, its heir reports its steps again, maybe one step less than
- * were reported. */
+/* Records a reported step in @w. When an epoch breaks, its heir (epoch_report.h) reports the newest
+ * steps again, maybe one step less than rank 0 has reported. */
 static void note_step(struct xw_world *w, uint64_t epoch, const struct hsp_m_step *s)
 {
     if (epoch < w->said_in || (epoch == w->said_in && s->step < w->stable)) {
@@ -169,8 +169,8 @@ static void note_step(struct xw_world *w, uint64_t epoch, const struct hsp_m_ste
     }
 }
 
-/* Receives the next message of device @dev in w->last, and notes a step. Returns false after
- * @ms. */
+/* Receives the next message of device @dev in w->last, and records a step. Returns false if none
+ * comes within @ms. */
 bool xw_next_msg(struct xw_world *w, int dev, int ms)
 {
     struct hsp_err err = {0};
@@ -193,7 +193,7 @@ bool xw_next_msg(struct xw_world *w, int dev, int ms)
     }
 }
 
-/* Receives the next message that is no heartbeat, after any number of heartbeats. */
+/* Receives the next message that is no heartbeat. Returns false if none comes within @ms. */
 static bool receive(struct xw_world *w, int dev, int ms)
 {
     int64_t until = hsp_clock_ns() + (int64_t)ms * 1000000;
@@ -203,7 +203,7 @@ static bool receive(struct xw_world *w, int dev, int ms)
         }
     } while (w->last.type == HSP_MSG_HEARTBEAT);
     switch (w->last.type) {
-    case HSP_MSG_STEP: break; /* noted already */
+    case HSP_MSG_STEP: break; /* recorded already */
     case HSP_MSG_FINISHED: w->finished = true; break;
     case HSP_MSG_CHECKPOINTED:
         if (!w->last.u.ckpt.complete && !w->unwritable) {
@@ -245,7 +245,7 @@ void xw_await_step(struct xw_world *w, int dev, uint64_t step)
 void xw_await_standstill(struct xw_world *w, int dev)
 {
     int64_t last = hsp_clock_ns();
-    while (hsp_clock_ns() - last < 500000000) { /* heartbeats come more often */
+    while (hsp_clock_ns() - last < 500000000) { /* heartbeats end each wait */
         assert_true(xw_next_msg(w, dev, XW_WAIT_MS));
         last = w->last.type == HSP_MSG_STEP ? hsp_clock_ns() : last;
     }
@@ -391,7 +391,7 @@ void xw_prepare(struct xw_world *w, const struct xw_epoch *d)
     xw_send_prepare(w, d);
     for (int i = 0; i < d->n_peers; i++) {
         xw_await(w, i, HSP_MSG_READY);
-        const struct hsp_m_ready *r = &w->last.u.ready; /* all ranks are on this host */
+        const struct hsp_m_ready *r = &w->last.u.ready; /* all ranks are on one host */
         uint32_t n = d->plan->plan->n_ranks, last = n + (uint32_t)d->n_keepers;
         uint32_t data = (uint32_t)i < n ? n - 1 : 0, state = (uint32_t)i < last ? last - 1 : 0;
         assert_int_equal(r->links_shm + r->links_unix, data + state);
@@ -431,7 +431,7 @@ void xw_reference(struct xw_world *w, double loss[XW_STEPS], double val[XW_STEPS
     char notes[PATH_MAX];
     hsp_segname_notes(w->ex[0].state_dir, 1, 0, notes);
     assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 1, &err), &err);
-    assert_int_equal(access(notes, F_OK), 0); /* layout 1 and the notes are kept */
+    assert_int_equal(access(notes, F_OK), 0); /* layout 1 and the notes still exist */
     assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 0, &err), &err);
     assert_int_equal(access(notes, F_OK), -1);
 }
@@ -459,7 +459,7 @@ void xw_write_text(struct xw_world *w)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Makes the job. @types: types of the state and of computing. */
+/* Makes the job. @types: element types of the state and of computing, in YAML. */
 static void make_job(struct xw_world *w, const char *types)
 {
     struct hsp_err err = {0};

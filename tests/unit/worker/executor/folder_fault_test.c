@@ -1,5 +1,5 @@
-/* Checks the fact of a failure of the state folder: lack of room concerns the plan, other failures
- * the node. */
+/* Checks the facts that PREPARE reports for failures of the state folder: with lack of room a
+ * smaller plan may help, with other failures no plan can use the node. */
 #include <errno.h>
 
 #include "tests/lib/testlib.h"
@@ -48,20 +48,20 @@ static void test_an_errno_is_named_with_its_remedy(void **state)
                                  "hspmd-worker");
 }
 
-/* A plan of 100 bytes needs 40 in the folder, on a device that offers 1000. */
+/* A plan needs 100 bytes, 40 of them in the folder, on a device that offers 1000. */
 static void test_the_next_plan_fits_what_there_is(void **state)
 {
     (void)state;
-    assert_int_equal(hsp_folder_lack(1000, 100, 40, 30), 925); /* 75 are left for planning */
+    assert_int_equal(hsp_folder_lack(1000, 100, 40, 30), 925); /* 75 are left for the next plan */
     assert_int_equal(hsp_folder_lack(1000, 100, 40, 40), 900);
     assert_true(hsp_folder_lack(1000, 100, 40, 1) == UINT64_MAX); /* full */
     assert_true(hsp_folder_lack(1000, 100, 40, 0) == UINT64_MAX);
     assert_int_equal(hsp_folder_lack(50, 100, 40, 30), 25);
 }
 
-/* Asserts that the next plan fits, with two versions in the folder, too. @versions: number of
- * versions in the offered memory; @rest: other memory of a plan. The next plan has as much state as
- * fits. */
+/* Asserts that the next plan fits into memory and folder, if it takes as much state as the reduced
+ * offer allows. A plan needs two versions in the folder, @versions versions in the offered memory,
+ * and @rest bytes of other memory. */
 static void next_fits(uint64_t versions, uint64_t version, uint64_t rest, uint64_t room)
 {
     uint64_t offered = 1000, need = versions * version + rest;
@@ -75,9 +75,9 @@ static void next_fits(uint64_t versions, uint64_t version, uint64_t rest, uint64
 static void test_the_next_plan_fits_a_gpu_and_a_cpu(void **state)
 {
     (void)state;
-    next_fits(3, 100, 30, 150); /* a CPU: sealed versions are in its memory */
+    next_fits(3, 100, 30, 150); /* a CPU: the folder is in its memory */
     next_fits(3, 100, 0, 199);
-    next_fits(1, 70, 8, 60); /* a GPU full of state: the folder needs more bytes than the GPU has */
+    next_fits(1, 70, 8, 60); /* a GPU full of state: more bytes in the folder than on the GPU */
     next_fits(1, 70, 8, 100);
 }
 

@@ -1,5 +1,5 @@
-/* Checks that the control thread sends heartbeats while another thread works, for a limited
- * time. */
+/* Checks that the control thread sends heartbeats while a helper thread works, and stops them after
+ * a time limit. */
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ struct world {
     struct hsp_heartbeat h;
     struct hsp_arena *arena;
     pthread_t control;
-    bool beside; /* another thread did the work */
+    bool beside; /* a helper thread did the work */
 };
 
 static void begin(struct world *w)
@@ -37,7 +37,8 @@ static void end(struct world *w)
     (void)hsp_arena_free(w->arena);
 }
 
-/* Returns the number of heartbeats that the agent has received, the first with number @first. */
+/* Returns the number of heartbeats that the agent has received. Asserts that the first one has
+ * number @first. */
 static uint32_t beats(struct world *w, uint64_t first)
 {
     struct hsp_err err = {0};
@@ -78,7 +79,7 @@ static void it_beats_while_another_thread_works(void **state)
     end(&w);
 }
 
-/* Hanging work ends the heartbeats, so that the agent ends the process. */
+/* If the work hangs, heartbeats end, so that the agent kills the process. */
 static void it_does_not_beat_for_ever(void **state)
 {
     static struct world w;

@@ -1,5 +1,5 @@
-/* Checks that a real executor ends at each named point with the segments of that point, and that
- * invalid orders are ignored. */
+/* Checks that an executor process is killed at each named point and leaves the segments that it
+ * must have there, and that invalid orders are ignored. */
 #include "worker/executor/kill_point.h"
 
 #include <signal.h>
@@ -14,12 +14,13 @@
 #include "worker/state/segment_name.h"
 
 #define FROM 5
-#define STAY 100 /* ms for which the other threads go on */
+#define STAY 100 /* ms for which the other threads go on before the kill */
 
-enum { NO, YES, MAY }; /* whether a version is sealed */
+enum { NO, YES, MAY }; /* is a version sealed? */
 
-/* The points. The victim is rank 1. Each point has the own versions in the segments of the killed
- * epoch, relative to the step of the kill, and the version of the other rank. */
+/* The points. The killed process is rank 1. Each point lists which versions, counted from the step
+ * of the kill, rank 1 has sealed in the segments of the killed epoch, and the version of the other
+ * rank. */
 static const struct point {
     const char *name;
     bool switches, fresh; /* a switch is armed; its next epoch is killed */
@@ -55,7 +56,7 @@ static void order(struct xw_world *w, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Reads the hit file of the victim. */
+/* Reads the file RANK.hit that the killed process has written. */
 static void read_hit(struct xw_world *w, char name[24], uint64_t *ret_step, uint64_t *ret_epoch)
 {
     char path[4300], node[24];
@@ -72,8 +73,8 @@ static void read_hit(struct xw_world *w, char name[24], uint64_t *ret_step, uint
     assert_int_equal(access(path, F_OK), -1);
 }
 
-/* Returns true if device @dev has version @v of layout @plan sealed: its own part, or the part of
- * the other rank. */
+/* Returns true if device @dev has version @v of layout @plan sealed: its home (@own), or its copy
+ * of the other rank's home. */
 static bool has(struct xw_world *w, int dev, uint64_t plan, uint64_t v, bool own)
 {
     struct hsp_m_holding *held = NULL;
@@ -107,11 +108,11 @@ static void drop_all(struct xw_world *w)
     w->stable = w->said_in = 0;
 }
 
-/* Checks the votes that the other rank reports as passed. */
+/* Checks which votes the other rank reports as passed. */
 static void check_votes(struct xw_world *w, const struct point *p, uint64_t step)
 {
     bool sent = strcmp(p->name, "vote.in") == 0 || strcmp(p->name, "vote.after") == 0;
-    if (sent) { /* the victim stayed, so the others had time */
+    if (sent) { /* the killed thread waited, so rank 0 had time */
         xw_await_step(w, 0, step);
     } else if (strcmp(p->name, "vote.before") == 0) {
         xw_await(w, 0, HSP_MSG_PEER_LOST);
@@ -174,7 +175,8 @@ static void test_an_executor_ends_at_each_point(void **state)
     (void)hsp_epoch_plan_free(pp);
 }
 
-/* One of two other ranks lacks a record, so that rank never passes the vote. */
+/* Rank 1 is killed when it has sent its record to only one of two other ranks. The rank without the
+ * record never passes the vote. */
 static void test_a_vote_is_split(void **state)
 {
     struct xw_world *w = *state;
@@ -204,13 +206,13 @@ static void test_a_vote_is_split(void **state)
         xw_await(w, i, HSP_MSG_SEALED);
     }
     assert_false(has(w, 0, 1, step - 1, true));
-    assert_true(has(w, 2, 1, step - 1, true)); /* rank 2 still has the version before */
+    assert_true(has(w, 2, 1, step - 1, true)); /* rank 2 still has the older version */
     assert_true(has(w, 0, 1, step, true) && has(w, 2, 1, step, true));
     drop_all(w);
     (void)hsp_epoch_plan_free(pp);
 }
 
-/* An epoch that only serves the points. */
+/* An epoch that only has the fields that kill points read. */
 struct lone {
     struct hsp_exec_env env;
     struct hsp_m_prepare p;
@@ -258,7 +260,8 @@ static void test_others_go_on(void **state)
     free(l);
 }
 
-/* The agent is the parent: it is killed first, and the executor ends with it. */
+/* With "agent" the agent, here the parent process, is killed first, and the executor ends with
+ * it. */
 static void test_an_agent_is_killed(void **state)
 {
     struct xw_world *w = *state;

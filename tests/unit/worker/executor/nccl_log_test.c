@@ -1,5 +1,5 @@
-/* Checks the choices of NCCL in the log: with lines as the library writes them, and with the
- * library itself if it is installed. */
+/* Checks the lines of NCCL in the executor's log: with lines as the library writes them, and with
+ * the library itself if it is installed. */
 #include "worker/executor/nccl_log.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ static unsigned count(const char *part)
     return n;
 }
 
-/* Opens the file as the library does. */
+/* Opens NCCL_DEBUG_FILE as the library does. */
 static FILE *library_opens(void)
 {
     assert_string_equal(getenv("NCCL_DEBUG"), "INFO");
@@ -141,7 +141,7 @@ static void lines_and_memory_are_bounded(void **state)
     assert_int_equal(count("nccl: trouble 2.31\n"), 1);
     assert_int_equal(count("nccl: 3968 more lines are not logged\n"), 3);
     assert_int_equal(fstat(fileno(f), &st), 0);
-    assert_true(st.st_size > 400000 && st.st_blocks * 512 <= 128 << 10); /* read lines are gone */
+    assert_true(st.st_size > 400000 && st.st_blocks * 512 <= 128 << 10); /* lines read are gone */
     assert_int_equal(fclose(f), 0);
     assert_null(hsp_nccllog_close(l));
 }
@@ -158,11 +158,12 @@ static void an_administrator_s_choice_stands(void **state)
         }
         assert_int_equal(unsetenv(names[i]), 0);
     }
-    hsp_nccllog_tell(NULL, log_to); /* without a log */
+    hsp_nccllog_tell(NULL, log_to); /* NULL: no log */
     assert_string_equal(logged(), "");
 }
 
-/* Runs the library in a process of its own, since its thread waits for peers. 77: no library. */
+/* Runs the library in a process of its own, because its thread waits for peers. Returns 77 if there
+ * is no library. */
 static int ask_the_library(void)
 {
     struct hsp_nccllog *l = hsp_nccllog_open();

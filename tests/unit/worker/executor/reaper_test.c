@@ -1,5 +1,5 @@
-/* Checks that one thread frees memory in order, while executors that lack room in the folder
- * wait. */
+/* Checks that a reaper frees memory in the order in which it was given, and that executors that
+ * lack room in the folder wait meanwhile. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -15,12 +15,12 @@
 struct world {
     char *dir;
     struct hsp_reaper r;
-    pthread_mutex_t gate; /* held by the test: no call returns */
-    bool shut;            /* the test holds the gate */
+    pthread_mutex_t gate; /* locked by the test: no call returns */
+    bool shut;            /* the test has locked the gate */
     struct item {
         struct world *w;
         struct hsp_gift g;
-        bool beside; /* another thread than the test's made the call */
+        bool beside; /* a thread other than the test's made the call */
         bool stays;  /* the call does not free the item */
         atomic_bool begun;
         struct item *gives;
@@ -45,7 +45,7 @@ static void work(void *of)
         hsp_reaper_give(&w->r, &i->gives->g, work, i->gives);
     }
     if (!i->stays) {
-        memset(&i->g, 0xa5, sizeof i->g); /* as freed memory */
+        memset(&i->g, 0xa5, sizeof i->g); /* as if freed */
     }
     atomic_fetch_add(&w->n, 1);
 }
@@ -118,8 +118,8 @@ static void all_is_given_back_in_order(void **state)
     assert_true(w->item[0].beside && !room_comes(w));
 }
 
-/* Room comes with work that is given later: executors wait for that room from before the call until
- * the work is done. */
+/* hsp_reaper_keep announces work that will be given later: executors that lack room wait from then
+ * on until that work is done. */
 static void room_is_told_before_the_work_is_given(void **state)
 {
     struct world *w = *state;
@@ -145,7 +145,7 @@ static void room_is_told_before_the_work_is_given(void **state)
     assert_false(room_comes(w));
 }
 
-/* A call may give another call, as the device's reaper gives to the second; the end waits for
+/* A call may give another call to the reaper, as device_reaper does; closing the reaper waits for
  * both. */
 static void the_end_waits_for_all(void **state)
 {
@@ -161,7 +161,7 @@ static void the_end_waits_for_all(void **state)
     hsp_reaper_close(&w->r); /* a second call does nothing */
 }
 
-/* A gift whose call has begun may be given again. */
+/* A gift that waits is not given twice. A gift whose call has begun may be given again. */
 static void what_waits_is_not_given_twice(void **state)
 {
     struct world *w = *state;

@@ -1,8 +1,7 @@
 #include "tests/lib/testlib.h"
 #include "worker/executor/replica_verdict.h"
 
-/* Returns the verdicts on a ring of @n ranks: a bit for each rank that is wrong or may be wrong,
- * the lowest bit for the first rank. */
+/* Returns the verdicts on a ring of @n ranks: bit k is set if rank k is wrong or may be wrong. */
 static unsigned judge(uint32_t n, const struct hsp_replica_view *v)
 {
     unsigned wrong = 0;
@@ -27,7 +26,7 @@ static void test_of_two_the_one_that_is_not_intact(void **state)
     (void)state;
     struct hsp_replica_view v[2] = {{7, true}, {9, false}};
     assert_int_equal(judge(2, v), 2);
-    v[1].intact = true; /* no verdict is possible */
+    v[1].intact = true; /* both may be wrong */
     assert_int_equal(judge(2, v), 3);
     v[0].intact = v[1].intact = false;
     assert_int_equal(judge(2, v), 3);
@@ -37,7 +36,7 @@ static void test_of_more_the_minority(void **state)
 {
     (void)state;
     const struct hsp_replica_view three[3] = {{7, true}, {7, false}, {9, true}};
-    assert_int_equal(judge(3, three), 4); /* with any other damage there */
+    assert_int_equal(judge(3, three), 4); /* with any damage of memory */
     const struct hsp_replica_view five[5] = {{7, true}, {8, true}, {7, true}, {7, true}, {7, true}};
     assert_int_equal(judge(5, five), 2);
     const struct hsp_replica_view apart[5] = {

@@ -1,5 +1,5 @@
-/* Checks the checkpoint that all members take of several with one step number. Each member has a
- * folder of its own, over the loop transport. */
+/* Checks which checkpoint all members load if their folders have several checkpoints of one step.
+ * Each member has a folder of its own, and members are connected by the loop transport. */
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -30,14 +30,14 @@
 static struct hsp_pkg_param params[N_PARAMS] = {{"wte.weight", 2, {8, 4}}, {"bias", 1, {6}}};
 static const uint8_t kinds[N_KINDS] = {HSP_STATE_PARAM, HSP_STATE_M};
 
-/* A checkpoint in the folder of a member; none: job 0. */
+/* Describes the checkpoint in the folder of a member; job 0: there is none. */
 struct had {
-    uint64_t job; /* job of its numbers */
+    uint64_t job; /* job whose numbers it has; each job has others */
     uint64_t term, epoch;
     bool other_data, other_model, damaged;
-    bool flipped; /* a bit of its contents is flipped, and no metadata */
-    bool forged;  /* flipped, with right sums: damaged before it was written */
-    bool meant;   /* named by hspmdd; if none is named, the latest counts */
+    bool flipped; /* a bit of its data is flipped, not of its metadata */
+    bool forged;  /* flipped, but with right hashes, as if damaged before it was written */
+    bool meant;   /* named by hspmdd; if none is named, the latest is loaded */
 };
 
 struct member {
@@ -46,7 +46,7 @@ struct member {
     struct hsp_held_data data;
     struct hsp_pkg_row owned[N_PARAMS];
     char folder[4200];
-    bool fails; /* each member fails by itself */
+    bool fails; /* members may end with different errors */
     enum hsp_status st;
     struct hsp_err err;
 };
@@ -60,8 +60,8 @@ struct world {
 
 /* ---- a world of members, none of which computes ---- */
 
-/* Returns rank @rank's part of a parameter: rows of the first one, all of the second at the last
- * rank. */
+/* Returns rank @rank's part of parameter @param: some rows of parameter 0; all of parameter 1 if
+ * this is the last rank. */
 static struct hsp_box part(const struct world *w, uint32_t rank, uint32_t param)
 {
     struct hsp_box b = hsp_box_whole(params[param].rank, params[param].ext);
@@ -114,7 +114,7 @@ static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
                                     .peers = w->peers,
                                     .n_params = N_PARAMS,
                                     .params = params};
-    for (uint32_t i = 0; i < N_PARAMS; i++) { /* no part has a second home */
+    for (uint32_t i = 0; i < N_PARAMS; i++) { /* no two ranks have the same part */
         m->owned[i] = (struct hsp_pkg_row){.from = rank, .param = i, .box = part(w, rank, i)};
     }
     m->e.pkg.gather = (struct hsp_pkg_table){.n = N_PARAMS, .row = m->owned};
@@ -124,7 +124,7 @@ static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
     make_home(w, m);
 }
 
-/* Makes the sums of a file fit its contents. */
+/* Writes hashes into the file that fit its data. */
 static void make_sums(const char *path)
 {
     char *data = NULL, *key;
@@ -153,7 +153,7 @@ static void make_sums(const char *path)
     free(data);
 }
 
-/* Writes checkpoint @h of member @m. Returns its content. */
+/* Writes checkpoint @h to the folder of member @m. Returns its content hash. */
 static uint64_t write_had(struct member *m, const struct had *h)
 {
     struct hsp_ckpt_done done;
@@ -165,7 +165,7 @@ static uint64_t write_had(struct member *m, const struct had *h)
     struct hsp_ckpt_piece p[N_PARAMS * N_KINDS];
     uint32_t n = 0;
     (void)snprintf(dir, sizeof dir, "%s/t", m->folder);
-    (void)mkdir(m->folder, 0700); /* exists for a second step */
+    (void)mkdir(m->folder, 0700); /* exists when a second step is written */
     (void)mkdir(dir, 0700);
     for (uint32_t i = 0; i < N_PARAMS; i++) {
         struct hsp_box whole = hsp_box_whole(params[i].rank, params[i].ext);
@@ -254,7 +254,7 @@ static void *restore(void *arg)
 static void restore_all(struct world *w)
 {
     pthread_t t[MAX_RANKS];
-    (void)alarm(60); /* members that decide differently may wait for each other */
+    (void)alarm(60); /* members that choose differently may deadlock */
     for (uint32_t r = 0; r < w->n; r++) {
         assert_int_equal(pthread_create(&t[r], NULL, restore, &w->m[r]), 0);
     }
@@ -264,7 +264,7 @@ static void restore_all(struct world *w)
     (void)alarm(0);
 }
 
-/* Counts the elements of a member's home that differ from those of @job. */
+/* Counts the elements of a member's home that differ from the numbers of @job. */
 static int64_t wrong_at_home(const struct member *m, uint64_t job)
 {
     const struct hsp_state_segment *s = m->e.seg[STEP % 2];
@@ -277,7 +277,7 @@ static int64_t wrong_at_home(const struct member *m, uint64_t job)
     return wrong;
 }
 
-/* Asserts that all members begin with the state of @job. */
+/* Restores @n members with the checkpoints @had, and asserts that all have the state of @job. */
 static void all_take(uint32_t n, const struct had *had, uint64_t job)
 {
     struct world w;
@@ -318,7 +318,8 @@ static void a_later_term_is_later_whatever_the_epoch(void **state)
     all_take(2, (const struct had[]){young, old}, 2);
 }
 
-/* The order of two checkpoints of one term and epoch is unknown: all members take the same one. */
+/* If two checkpoints of one term and epoch have different contents, their order is unknown, but all
+ * members load the same one. */
 static void no_two_contents_are_mixed(void **state)
 {
     static const struct had a = {.job = 1, .term = 1, .epoch = 3};
@@ -377,13 +378,13 @@ static void without_any_all_say_why(void **state)
                   "resume the job it is of, or submit this one again");
 }
 
-/* hspmdd's choice decides, not the later one: epochs of two jobs of one name cannot be compared,
- * and an epoch that was lost without a report belongs to no history. */
+/* Members load the checkpoint that hspmdd names, not the later one: epochs of two jobs of one name
+ * cannot be compared, and an epoch that was lost without a report is in no history. */
 static void the_one_that_is_meant_is_taken(void **state)
 {
     static const struct had former = {.job = 1, .term = 1, .epoch = 9};
     static const struct had meant = {.job = 2, .term = 1, .epoch = 3, .meant = true};
-    static const struct had again = {.job = 2, .term = 2, .epoch = 5}; /* the same state again */
+    static const struct had again = {.job = 2, .term = 2, .epoch = 5}; /* same state, newer */
     static const struct had none = {0};
     (void)state;
     all_take(2, (const struct had[]){former, meant}, 2);
@@ -400,7 +401,8 @@ static void rename_step(const struct member *m, const char *from, const char *to
     assert_int_equal(rename(a, b), 0);
 }
 
-/* Another content has replaced the checkpoint, and its writer was killed before its report. */
+/* The named checkpoint is found also if another checkpoint of the step has replaced it and it was
+ * renamed; the writer of the other was killed before its report. */
 static void the_one_that_is_meant_may_be_aside(void **state)
 {
     static const struct had none = {0};
@@ -421,7 +423,8 @@ static void the_one_that_is_meant_may_be_aside(void **state)
     end_world(&w);
 }
 
-/* The only member that had it has a broken disk. */
+/* The disk of the only member that had the named checkpoint is broken: no other checkpoint is
+ * loaded. */
 static void another_one_is_not_taken_for_it(void **state)
 {
     static const struct had former = {.job = 1, .term = 1, .epoch = 2};
@@ -436,8 +439,8 @@ static void another_one_is_not_taken_for_it(void **state)
         "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it): member 0: ");
 }
 
-/* No damaged element enters a job: a member with a damaged checkpoint, and a member without one,
- * take the elements of another member. */
+/* No damaged element is loaded: a member with a damaged checkpoint, and a member without a
+ * checkpoint, load the elements of another member. */
 static void damaged_contents_are_not_taken(void **state)
 {
     static const struct had none = {0};
@@ -454,8 +457,8 @@ static void damaged_contents_are_not_taken(void **state)
     all_take(2, (const struct had[]){good, forged}, 2);
 }
 
-/* Without a whole checkpoint no member has state of that version afterwards, and all report the
- * damage. */
+/* If every checkpoint is damaged, no member has state of that version afterwards, and all report
+ * the damage. */
 static void damage_everywhere_is_told(void **state)
 {
     static const struct had flipped = {
@@ -474,7 +477,7 @@ static void damage_everywhere_is_told(void **state)
 
 static const struct hsp_comm_ops *link_ops;
 
-/* Receives over a link that damages a bit of an answer's data. */
+/* Receives a message, and flips a bit if the message has data of an answer. */
 static enum hsp_status recv_damaged(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
                                     size_t bytes, struct hsp_err *err)
 {
@@ -485,7 +488,8 @@ static enum hsp_status recv_damaged(struct hsp_comm *c, uint32_t peer, uint32_t 
     return st;
 }
 
-/* An answer damaged on its way is no state either, and the members may end differently. */
+/* An answer that is damaged on its way is not used as state; then the members may end with
+ * different errors. */
 static void a_damaged_answer_is_found(void **state)
 {
     static const struct had none = {0};

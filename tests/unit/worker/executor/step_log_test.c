@@ -1,5 +1,6 @@
-/* Checks notes of steps: the note of a step without training is valid JSON and says so; damaged
- * notes are left out. */
+/* Checks the notes of steps (step_log.h): the note of a step that trains nothing is valid JSON and
+ * says so, and damaged notes are left out. Also checks how devices share their notes
+ * (step_share.h). */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,7 +21,7 @@
 #include "worker/executor/step_ranges.h"
 #include "worker/executor/step_share.h"
 
-/* Notes a step of job 3 in @dir, made in @epoch. */
+/* Notes step @step of job 3, made by epoch @epoch, in the state folder @dir. */
 static void note_in(const char *dir, uint64_t epoch, uint64_t step)
 {
     struct hsp_err err = {0};
@@ -42,7 +43,7 @@ static void note(const char *dir, uint64_t step)
     note_in(dir, 5, step);
 }
 
-/* Returns the file of notes as a text; free() it. */
+/* Returns the content of the file of notes. The caller frees it. */
 static char *noted(const char *dir, char path[512], size_t *ret_len)
 {
     struct hsp_err err = {0};
@@ -73,7 +74,7 @@ static void numbers_that_are_none_are_texts(void **state)
     free(dir);
 }
 
-/* Asserts the lines of @text by their steps: "8 9 ". */
+/* Asserts that the lines of @text have the steps @steps: "8 9 ". */
 static void assert_steps(const char *text, size_t n, const char *steps)
 {
     char got[256] = "";
@@ -87,7 +88,7 @@ static void assert_steps(const char *text, size_t n, const char *steps)
     assert_string_equal(got, steps);
 }
 
-/* Each flipped bit of a note is reported, and so is a note of another job. */
+/* Each flipped bit of a note counts as damage, and so does a note of another job. */
 static void a_damaged_note_is_left_out_and_told(void **state)
 {
     (void)state;
@@ -104,7 +105,7 @@ static void a_damaged_note_is_left_out_and_told(void **state)
         size_t at = (size_t)(second - text) + bit / 8;
         memcpy(copy, text, len);
         copy[at] = (char)(copy[at] ^ (1 << bit % 8));
-        bool joined = at + 1 == (size_t)(third - text); /* joined to the third line */
+        bool joined = at + 1 == (size_t)(third - text); /* the second line is joined to the third */
         bool cut = copy[at] == '\n';                    /* the line is cut into two */
         size_t n = hsp_metrics_check(3, copy, len, &d);
         assert_steps(copy, n, joined ? "8 " : "8 10 ");
@@ -119,8 +120,9 @@ static void a_damaged_note_is_left_out_and_told(void **state)
     free(dir);
 }
 
-/* kill -9 may leave half a line at the end: a reader and the next writing process drop it without a
- * report. A line that lacks only its newline is kept, or reported. */
+/* kill -9 may leave an incomplete last line: a reader drops this line without a report, and so does
+ * the next process that writes. A line that lacks only its newline is kept, or reported if it is
+ * damaged. */
 static void half_a_line_at_the_end_is_dropped(void **state)
 {
     (void)state;
@@ -162,8 +164,8 @@ static void half_a_line_at_the_end_is_dropped(void **state)
     free(dir);
 }
 
-/* A job goes on after an upgrade: its first lines have no sums, and are not damaged. A changed line
- * counts as damaged, and so does half a line. */
+/* A job goes on after an upgrade: its first lines have no checksums, and do not count as damaged. A
+ * changed line counts as damaged, and so does an incomplete line. */
 static void notes_of_an_earlier_version_are_kept(void **state)
 {
     (void)state;
@@ -180,14 +182,14 @@ static void notes_of_an_earlier_version_are_kept(void **state)
     note(dir, 9);
     text = noted(dir, path, &len);
     assert_steps(text, hsp_metrics_check(3, text, len, &d), "8 9 ");
-    assert_true(d.unproven == 1 && d.n == 1 && d.first == 2); /* epoch 45 is invalid there */
+    assert_true(d.unproven == 1 && d.n == 1 && d.first == 2); /* 45 is not the epoch of the JSON */
     free(text);
     hsp_test_rmdir(dir);
     free(dir);
 }
 
-/* Many devices have noted the same steps: the notes of all take twice the room of one device's. A
- * note that was given up hides no older note that counts. */
+/* Many devices have noted the same steps: the notes of all of them together take twice the room of
+ * one device's notes. A note that was given up does not hide an older note that counts. */
 static void notes_of_many_devices_need_the_room_of_one(void **state)
 {
     static const char mine[] = "1 0 {\"step\":0}\n1 1 {\"step\":1}\n1 2 {\"step\":2}\n";
@@ -221,7 +223,7 @@ static void notes_of_many_devices_need_the_room_of_one(void **state)
     }
 }
 
-/* Steps without a note are reported, also the first and the last. */
+/* Steps without a note are reported, also if they are the first or the last step. */
 static void steps_without_a_note_are_told(void **state)
 {
     (void)state;
@@ -251,7 +253,8 @@ static void steps_without_a_note_are_told(void **state)
     free(dir);
 }
 
-/* Steps that PREPARE names as given up are in no line, also without a later note. */
+/* Notes of steps that PREPARE names as given up are left out, also if these steps have no later
+ * note. */
 static void what_was_given_up_is_no_note(void **state)
 {
     (void)state;
@@ -299,8 +302,8 @@ static void *share(void *arg)
     return NULL;
 }
 
-/* Bytes that rank 0 has sent to each peer, bytes not yet received, and the most of these at
- * once. */
+/* Bytes that rank 0 has sent to each peer; bytes that the peer has not yet received; the most of
+ * these at any time. */
 static atomic_size_t sent[PEERS], waiting[PEERS], most_waiting;
 static atomic_size_t largest; /* largest message of any peer */
 static const struct hsp_comm_ops *loop_ops;
@@ -325,7 +328,7 @@ static enum hsp_status count_recv(struct hsp_comm *c, uint32_t from, uint32_t ch
                                   size_t bytes, struct hsp_err *err)
 {
     if (from == 0) {
-        (void)usleep(100); /* as over a slow link */
+        (void)usleep(100); /* simulates a slow link */
     }
     enum hsp_status st = loop_ops->recv(c, from, channel, buf, bytes, err);
     if (from == 0) {
@@ -348,7 +351,8 @@ static void count(struct hsp_comm *comm[], uint32_t n)
     }
 }
 
-/* Begins epoch 9 on all peers as @prepare says; rank 0 reports to @agent. */
+/* Shares the notes of all peers at the begin of epoch 9, as @prepare says; rank 0 reports to
+ * @agent. */
 static void begin_with(struct peer peer[PEERS], const struct hsp_m_prepare *prepare,
                        uint64_t version, struct hsp_chan *agent)
 {
@@ -381,14 +385,15 @@ static void begin_with(struct peer peer[PEERS], const struct hsp_m_prepare *prep
     }
 }
 
-/* Begins the epoch without steps to report. */
+/* Calls begin_with for a recovery in which there are no steps to report. */
 static void begin_epoch(struct peer peer[PEERS], bool agreed)
 {
     const struct hsp_m_prepare p = {.mode = HSP_MODE_RECOVER, .share_notes = agreed};
     begin_with(peer, &p, 0, NULL);
 }
 
-/* Makes a folder for each peer except @without, which cannot write; PEERS: all have one. */
+/* Makes a state folder for each peer except peer @without, which cannot write then; PEERS: for all
+ * peers. */
 static void make_folders(struct peer peer[PEERS], uint32_t without)
 {
     for (uint32_t i = 0; i < PEERS; i++) {
@@ -406,7 +411,7 @@ static void end_folders(struct peer peer[PEERS], uint32_t without)
     }
 }
 
-/* Asserts the steps in the notes of @dir, each with its newest epoch: "0/5 1/7 ". */
+/* Asserts that the notes in @dir have the steps @want, each with its newest epoch: "0/5 1/7 ". */
 static void assert_knows(const char *dir, const char *want)
 {
     char path[512], got[256] = "";
@@ -455,7 +460,7 @@ static void notes_go_to_all_that_begin(void **state)
     begin_epoch(peer, false);
     assert_knows(peer[0].dir, "");
     assert_knows(peer[2].dir, "0/5 3/7 4/7 ");
-    for (int again = 0; again < 2; again++) { /* there is nothing to give the second time */
+    for (int again = 0; again < 2; again++) { /* the second time nothing is sent */
         begin_epoch(peer, true);
         for (uint32_t i = 0; i < 3; i++) {
             assert_knows(peer[i].dir, all);
@@ -465,8 +470,8 @@ static void notes_go_to_all_that_begin(void **state)
     end_folders(peer, PEERS);
 }
 
-/* Epoch 5 made steps 0 to 4, epoch 7 made 3 and 4 again. Then an administrator chose the state of
- * epoch 5 after step 4: the notes of epoch 5 count, and joining peers get them. */
+/* Epoch 5 made steps 0 to 4, and epoch 7 made steps 3 and 4 again. Then an administrator chose the
+ * state of epoch 5 after step 4. So the notes of epoch 5 are valid, and joining peers get them. */
 static void a_note_that_was_given_up_hides_none(void **state)
 {
     (void)state;
@@ -481,14 +486,15 @@ static void a_note_that_was_given_up_hides_none(void **state)
     note_in(peer[1].dir, 7, 3);
     note_in(peer[1].dir, 7, 4);
     note_in(peer[2].dir, 7, 4);
-    for (int again = 0; again < 2; again++) { /* there is nothing to give the second time */
+    for (int again = 0; again < 2; again++) { /* the second time nothing is sent */
         begin_with(peer, &p, 0, NULL);
         assert_knows(peer[0].dir, "0/5 1/5 2/5 3/5 4/5 ");
     }
     end_folders(peer, PEERS);
 }
 
-/* Asserts the reports to an agent, "EPOCH/STEP ", of the lines of note_in. */
+/* Asserts that the agent has got reports of the steps @want, "EPOCH/STEP ", with the metrics of
+ * note_in. */
 static void assert_heard(struct hsp_chan *agent, const char *want)
 {
     char got[2048] = "";
@@ -515,9 +521,9 @@ static void assert_heard(struct hsp_chan *agent, const char *want)
     assert_string_equal(got, want);
 }
 
-/* The newest reports may have been lost with the agent of a rank: rank 0 of the next epoch reports
- * the noted steps before its own first step. It reports no step that was given up, and no step in a
- * switch, which loses no report. */
+/* The newest reports may have been lost with the agent of a rank, so rank 0 of the next epoch
+ * reports the noted steps before its own first step. Rank 0 reports no step that was given up, and
+ * none in a switch, in which no report is lost. */
 static void noted_steps_are_told_by_who_goes_on(void **state)
 {
     (void)state;
@@ -566,7 +572,7 @@ static off_t size_of_notes(const char *dir)
     return stat(path, &s) == 0 ? s.st_size : 0;
 }
 
-/* Rank 0 cannot write, and still forwards the notes of other peers. */
+/* If rank 0 cannot write its file, it still forwards the notes of other peers. */
 static void notes_go_through_a_rank_that_cannot_keep_them(void **state)
 {
     (void)state;
@@ -581,12 +587,12 @@ static void notes_go_through_a_rank_that_cannot_keep_them(void **state)
     end_folders(peer, 0);
 }
 
-/* A peer that cannot read its file does not know the content, so it writes no line there; rank 0
- * still forwards the notes of other peers. */
+/* A peer that cannot read its file of notes does not know its content, so it writes no line to this
+ * file. Rank 0 in this situation still forwards the notes of other peers. */
 static void a_file_that_cannot_be_read_is_left_alone(void **state)
 {
     (void)state;
-    const off_t long_one = ((off_t)1 << 30) + 1; /* longer than any reader takes */
+    const off_t long_one = ((off_t)1 << 30) + 1; /* longer than the longest file that is read */
     for (uint32_t who = 0; who < 3; who++) {
         struct peer peer[PEERS];
         char path[512];
@@ -607,7 +613,7 @@ static void a_file_that_cannot_be_read_is_left_alone(void **state)
     }
 }
 
-/* Of many notes only few are under way at once, and a peer that cannot keep notes soon gets no
+/* Only few of many notes are under way at any time, and a peer that cannot write notes soon gets no
  * more. */
 static void many_notes_need_little_memory(void **state)
 {
@@ -627,7 +633,7 @@ static void many_notes_need_little_memory(void **state)
     char path[512];
     (void)snprintf(path, sizeof path, "%s/job-3-1.metrics", peer[0].dir);
     assert_int_equal(unlink(path), 0);
-    begin_epoch(peer, true); /* in the other direction */
+    begin_epoch(peer, true); /* now in the other direction */
     assert_int_equal(size_of_notes(peer[0].dir), all);
     assert_int_equal(size_of_notes(peer[1].dir), all);
     end_folders(peer, 2);
@@ -649,7 +655,8 @@ static void *merge(void *arg)
 }
 
 /* At the end of a job rank 0 requests the notes of each rank piece by piece, so the notes of many
- * ranks are never under way at once. Ranks of an earlier version send all notes in one message. */
+ * ranks are never under way at the same time. Ranks of an earlier version send all notes in one
+ * message. */
 static void notes_of_all_ranks_come_in_pieces(void **state)
 {
     (void)state;
@@ -701,7 +708,7 @@ static void notes_of_all_ranks_come_in_pieces(void **state)
     }
 }
 
-/* Compares the steps that a has and b lacks, for every pair of small lists. */
+/* Checks hsp_ranges_lack and hsp_ranges_unite for every pair of small lists. */
 static void lists_of_steps(void **state)
 {
     (void)state;

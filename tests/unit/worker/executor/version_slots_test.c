@@ -74,14 +74,15 @@ static void a_version_is_found_while_it_is_written_and_when_it_is_damaged(void *
     assert_int_equal(slot, 1 - hsp_slot_of(&w->slots, w->seg, 20));
     hsp_segment_unseal(w->seg[slot]);
     assert_int_equal(hsp_slot_of(&w->slots, w->seg, 33), slot);
-    hsp_segment_unseal(w->seg[1 - slot]); /* a checkpoint found damage in 20 meanwhile */
+    hsp_segment_unseal(w->seg[1 - slot]); /* a checkpoint has found damage in 20 */
     assert_int_equal(hsp_slot_of(&w->slots, w->seg, 33), slot);
     hsp_segment_seal(w->seg[slot], 33);
     hsp_segment_unseal(w->seg[slot]);
     assert_int_equal(hsp_slot_of(&w->slots, w->seg, 33), slot);
 }
 
-/* The segments are as a recovery in the same layout finds them. */
+/* A version that is sealed in a segment is found there, also if another version has taken that
+ * segment later: so a recovery in the same layout finds its segments. */
 static void what_is_sealed_counts_more_than_what_was_taken(void **state)
 {
     struct world *w = *state;
