@@ -1,9 +1,10 @@
 /* Seals the *live* version, with which a member computes, when its epoch ends by a loss (decision
  * D9a). Terms: epoch.h.
  *
- * PREPARE says `live` if each part of the state is in the homes of ranks on two nodes or more. Then in most losses all survivors have the same version, and a recovery goes on
- * from that version, so no step is computed again. The version is sealed in the segment that does
- * not have the newest stable version.
+ * PREPARE says `live` if each part of the state is in the homes of ranks on two nodes or more.
+ * Then in most losses all survivors have the same version, and a recovery goes on from that
+ * version, so no step is computed again. The version is sealed in the segment that does not have
+ * the newest stable version.
  *
  * While a due version is *pending*, i.e. this rank does not know that it is stable, no later
  * version is sealed. Otherwise two ranks could each overwrite the last version that they have in
