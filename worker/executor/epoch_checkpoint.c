@@ -174,8 +174,8 @@ static enum hsp_status blame(const struct hsp_ex_epoch *e, const struct unable *
     case HSP_ENOENT:
         return hsp_err_set(
             err, HSP_EIO, 0,
-            "%s%s: %s does not exist there, but on %s: mount checkpoint.path on all nodes", who,
-            more, dir, e->pkg.peers[0].name);
+            "%s%s: %s is not there, but is on %s: mount checkpoint.path on all nodes", who, more,
+            dir, e->pkg.peers[0].name);
     case HSP_ETIMEDOUT:
         return hsp_err_set(err, HSP_EIO, 0, "%s%s: %s does not answer; is its file server up?", who,
                            more, dir);

@@ -522,7 +522,7 @@ static void what_is_not_mounted_gets_no_checkpoint(void **state)
             want, sizeof want, "%s%s/t is %s", who[k], k == 0 ? root : w.folder,
             k == 0 ? "not there: mount checkpoint.path, or make that folder for the user of "
                      "hspmd-worker"
-                   : "does not exist there, but on n0/0: mount checkpoint.path on all nodes");
+                   : "not there, but is on n0/0: mount checkpoint.path on all nodes");
         assert_string_equal(err.msg, want);
         assert_int_equal(rmdir(root), 0); /* the folder is empty */
         for (uint32_t r = 0; r < 3; r++) {
