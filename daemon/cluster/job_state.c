@@ -129,8 +129,8 @@ static void note_made(struct hsp_job *j)
 {
     /* else the versions lost before are still lost */
     bool ran = hsp_ci_job_runs(j) && j->cur.settled;
-    /* the step of the newest vote has been made, too */
-    uint64_t made = j->passed + (ran && j->state != HSP_JOB_FINISHING ? 1 : 0);
+    /* the step of the newest vote has been made, too; the last STEP is of no step */
+    uint64_t made = j->passed + (ran && j->passed < j->steps ? 1 : 0);
     uint64_t had = made > j->stable ? made : j->stable;
     j->lost_from = ran || had > j->lost_from ? had : j->lost_from;
 }

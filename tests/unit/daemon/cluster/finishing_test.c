@@ -187,11 +187,36 @@ static void a_node_that_leaves(void **state)
     cw_end(&w);
 }
 
+/* A switch is armed, and the running epoch makes the last step instead. With a loss then, exactly
+ * the steps of the job count as made. */
+static void a_loss_behind_the_last_step(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    drain(&w, "n1", true);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_STEP,
+                            .epoch = cw_job(&w, 1)->cur.epoch,
+                            .u.step = {.job = 1, .step = 100, .final = true}});
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
+    cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD, .u.dead.reason = "signal 9"});
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+    assert_int_equal(cw_job(&w, 1)->lost_from, 100);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(finishing_test)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_what_cannot_be_written_moves), cmocka_unit_test(no_plan_for_it),
-        cmocka_unit_test(attempts_that_fail), cmocka_unit_test(another_writes),
-        cmocka_unit_test(a_node_that_leaves)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(only_what_cannot_be_written_moves),
+                                       cmocka_unit_test(no_plan_for_it),
+                                       cmocka_unit_test(attempts_that_fail),
+                                       cmocka_unit_test(another_writes),
+                                       cmocka_unit_test(a_node_that_leaves),
+                                       cmocka_unit_test(a_loss_behind_the_last_step)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
