@@ -244,6 +244,8 @@ static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, str
     enum hsp_status st = decode(e, err);
     if (st == HSP_OK && (e->member || e->keeps)) {
         st = hsp_epoch_take_memory(e, &f->fact, &f->amount, err);
+    } else if (st == HSP_OK) { /* a source: other executors wait for the room of ended epochs */
+        hsp_epoch_device_clear(e);
     }
     if (st == HSP_OK && e->p->mode == HSP_MODE_RECOVER && e->p->void_from != HSP_NO_VERSION) {
         void_from(e, e->p->void_from);

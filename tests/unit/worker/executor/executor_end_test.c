@@ -91,13 +91,19 @@ bool __wrap_hsp_reaper_hangs(struct hsp_reaper *r)
            __real_hsp_reaper_hangs(r);
 }
 
-/* Makes a world in whose executors the work @what waits for the test. */
+/* Starts executor @dev, in which the work @what waits for the test. */
+static void start_held(struct xw_world *w, int dev, enum held what)
+{
+    (void)snprintf(held_by[what], sizeof held_by[what], "%s/leave", w->dir);
+    xw_start_executor(w, dev);
+    held_by[what][0] = '\0';
+}
+
+/* Makes a world in whose executor 0 the work @what waits for the test. */
 static struct xw_world *hold(void **state, enum held what)
 {
     struct xw_world *w = *state;
-    (void)snprintf(held_by[what], sizeof held_by[what], "%s/leave", w->dir);
-    xw_start_executor(w, 0);
-    held_by[what][0] = '\0';
+    start_held(w, 0, what);
     return w;
 }
 
@@ -164,14 +170,19 @@ static struct xw_epoch recovery(struct xw_world *w, const struct hsp_epoch_plan 
                              .live = {{0, 0, 0}}};
 }
 
-/* Returns true if an executor of this node that lacked room would wait. */
-static bool room_comes(struct xw_world *w)
+/* Returns true if another executor that uses the folder of @dev and lacked room would wait. */
+static bool room_comes_at(const struct xw_world *w, int dev)
 {
-    int folder = open(w->ex[0].state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int folder = open(w->ex[dev].state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(folder >= 0);
     bool comes = flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     assert_int_equal(close(folder), 0);
     return comes;
+}
+
+static bool room_comes(const struct xw_world *w)
+{
+    return room_comes_at(w, 0);
 }
 
 /* SEALED does not wait until the state of the epoch is unmapped. The next epoch is prepared
@@ -236,6 +247,40 @@ static void test_room_that_came_meanwhile_is_not_told(void **state)
     }
     assert_false(room_comes(w));
     (void)hsp_epoch_plan_free(one);
+}
+
+/* The next PREPARE comes before device memory is freed, and names the executor as a source only.
+ * The room of the ended epoch comes before the next epoch begins. */
+static void test_room_comes_from_a_source(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, xw_plan_dp);
+    struct xw_epoch d = {
+        .epoch = 1, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
+    xw_start_executor(w, 0);
+    start_held(w, 1, DEVICE);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 1, 0);
+    xw_send_start(w, 1, 1, 0);
+    xw_await_step(w, 0, 2);
+    xw_send_ref(w, 0, HSP_MSG_STOP, 1);
+    xw_send_ref(w, 1, HSP_MSG_STOP, 1);
+    xw_await(w, 0, HSP_MSG_STOPPED);
+    xw_await(w, 1, HSP_MSG_STOPPED);
+    assert_true(room_comes_at(w, 1));
+    d = (struct xw_epoch){
+        .epoch = 2, .plan_no = 2, .mode = HSP_MODE_FRESH, .plan = one, .n_peers = 2};
+    xw_send_prepare(w, &d);
+    xw_send_ref(w, 1, HSP_MSG_DROP, 1);
+    xw_await(w, 1, HSP_MSG_DROPPED); /* epoch 2 is being prepared */
+    assert_true(room_comes_at(w, 1));
+    leave(w);
+    for (int beats = 0; beats < 20 && room_comes_at(w, 1); beats++) {
+        xw_await_beat(w, 1);
+    }
+    assert_false(room_comes_at(w, 1));
+    (void)hsp_epoch_plan_free(one);
+    (void)hsp_epoch_plan_free(dp);
 }
 
 /* No answer waits until device memory is freed. A PREPARE that needs the device waits for that, and
@@ -358,6 +403,8 @@ HSP_TEST_FILE(executor_end_test)
         cmocka_unit_test_setup_teardown(test_room_is_told_before_the_answer, xw_setup_device,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_room_that_came_meanwhile_is_not_told, xw_setup_device,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_room_comes_from_a_source, xw_setup_device,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_no_answer_waits_for_the_device, xw_setup_device,
                                         xw_teardown),
