@@ -69,8 +69,8 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, st
 /* Pins the segments of the epoch, at the end of PREPARE. */
 void hsp_epoch_device_pin(struct hsp_ex_epoch *e);
 /* Frees the memory that the backend of @env had to keep (hsp_backend.trim), and sets env->untrimmed
- * to false, when no epoch works on the device. Does nothing, and does not wait, if the device is
- * busy or communicators are being made. */
+ * to false, when no epoch works on the device. It becomes true again if a segment stays pinned.
+ * Does nothing, and does not wait, if the device is busy or communicators are being made. */
 void hsp_epoch_device_trim(void *env);
 /* Called by all ranks when the epoch begins: frees the memory of the previous epoch, and allocates
  * the memory that PREPARE has not allocated. Returns errors as hsp_epoch_device_take does. */

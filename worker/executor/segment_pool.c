@@ -34,6 +34,13 @@ static void put(struct hsp_exec_env *env, struct hsp_pooled **list, struct hsp_p
 
 /* ---- out ---- */
 
+/* The next trim of the device unpins @x. */
+static void put_out(struct hsp_exec_env *env, struct hsp_pooled *x)
+{
+    put(env, &env->segments.out, x);
+    atomic_store(&env->untrimmed, true);
+}
+
 /* Unpins the pieces of @p. Returns false if a piece is still pinned. */
 static bool unpin(struct hsp_exec_env *env, const struct hsp_pinned_segment *p)
 {
@@ -58,8 +65,8 @@ void hsp_pool_unpin(struct hsp_exec_env *env)
         if (unpin(env, &x->p)) {
             (void)hsp_segment_close(x->p.s);
             free(x);
-        } else {
-            put(env, &env->segments.out, x);
+        } else { /* a transport has begun to work since the trim */
+            put_out(env, x);
         }
     }
 }
@@ -83,8 +90,7 @@ static void close_note(struct hsp_exec_env *env, struct hsp_pooled *x)
         free(x);
         return;
     }
-    put(env, &env->segments.out, x);
-    atomic_store(&env->untrimmed, true);
+    put_out(env, x);
 }
 
 void hsp_pool_close(struct hsp_exec_env *env, struct hsp_pinned_segment p)

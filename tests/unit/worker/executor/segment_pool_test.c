@@ -231,6 +231,34 @@ static void what_was_discarded_goes_before_new_segments(void **state)
     dw_leave(w);
 }
 
+static bool trim_before_transport(struct hsp_backend *b)
+{
+    bool quiet = trim_now(b);
+    (void)b->native(b, HSP_DEVQ_COMM);
+    return quiet;
+}
+
+/* A transport begins to work between the trim and the unpinning. The device is to be trimmed again,
+ * which unpins the segments. */
+static void what_could_not_be_unpinned_is_unpinned_later(void **state)
+{
+    struct dw_world *w = *state;
+    dw_open_device(w, (struct hsp_mockdev_opts){0});
+    dw_take(w);
+    end(w, true);
+    hsp_pool_empty(&w->env);
+    trim_now = w->env.backend->trim;
+    w->env.backend->trim = trim_before_transport;
+    hsp_epoch_device_trim(&w->env);
+    w->env.backend->trim = trim_now;
+    assert_true(hsp_pool_has_out(&w->env));
+    assert_true(atomic_load(&w->env.untrimmed));
+    hsp_epoch_device_trim(&w->env);
+    assert_false(hsp_pool_has_out(&w->env));
+    assert_false(atomic_load(&w->env.untrimmed));
+    dw_leave(w);
+}
+
 HSP_TEST_FILE(segment_pool_test)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +270,8 @@ HSP_TEST_FILE(segment_pool_test)
         cmocka_unit_test_setup_teardown(what_is_dropped_beside_steps_stays_mapped, dw_setup,
                                         dw_teardown),
         cmocka_unit_test_setup_teardown(what_was_discarded_goes_before_new_segments, dw_setup,
+                                        dw_teardown),
+        cmocka_unit_test_setup_teardown(what_could_not_be_unpinned_is_unpinned_later, dw_setup,
                                         dw_teardown),
     };
     return cmocka_run_group_tests_name("segmentpool", tests, NULL, NULL);
