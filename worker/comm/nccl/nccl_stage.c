@@ -6,9 +6,11 @@
 #include "worker/comm/nccl/nccl_abort.h"
 #include "worker/comm/nccl/nccl_end.h" /* hsp_nccl_now_ms */
 
-#define NAP_NS      20000 /* between two looks at the device */
-#define HOLD_MS     1000
-#define STAGE_ROUND ((size_t)64 << 10) /* so that sizes that differ a little share memory */
+#define NAP_NS  20000 /* between two looks at the device */
+#define HOLD_MS 1000
+/* A stage without rehearsal is as large as the next multiple, and fits messages of about that
+ * size. */
+#define STAGE_ROUND ((size_t)64 << 10)
 
 static void release(struct hsp_nccl_comm *c, struct hsp_nccl_stage **at)
 {
@@ -69,13 +71,13 @@ static enum hsp_status make(struct hsp_nccl_comm *c, size_t bytes, enum hsp_nccl
     if (s == NULL) {
         return hsp_err_nomem(err, "a message");
     }
-    s->bytes = (bytes + STAGE_ROUND - 1) / STAGE_ROUND * STAGE_ROUND;
+    s->bytes = bytes;
     s->of_queue = use == HSP_NCCL_QUEUED;
     s->q = HSP_DEVQ_COMM;
     enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, s->bytes, &s->data, err);
     if (st != HSP_OK) {
         free(s);
-        return hsp_err_wrap(err, "a message of %zu bytes", bytes);
+        return hsp_err_wrap(err, "%zu bytes for messages", bytes);
     }
     s->next = c->stages;
     c->stages = s;
@@ -110,13 +112,14 @@ enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
                                     enum hsp_nccl_stage_use use, struct hsp_nccl_stage **ret,
                                     struct hsp_err *err)
 {
+    const size_t whole = (bytes + STAGE_ROUND - 1) / STAGE_ROUND * STAGE_ROUND;
     struct hsp_nccl_stage *s = find_free(c, bytes, use);
     enum hsp_status st = HSP_OK;
     if (s == NULL && use == HSP_NCCL_SENT && c->rehearsed) {
         st = await_free(c, bytes, &s, err);
     }
     if (st == HSP_OK && s == NULL) {
-        st = make(c, bytes, use, &s, err);
+        st = make(c, whole, use, &s, err);
     }
     if (st != HSP_OK) {
         return st;

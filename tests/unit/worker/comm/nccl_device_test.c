@@ -268,6 +268,16 @@ static uint32_t count_stages(struct hsp_comm *base)
     return n;
 }
 
+/* Returns the bytes of the stages from which messages are sent. */
+static size_t sent_bytes(struct hsp_comm *base)
+{
+    size_t bytes = 0;
+    for (const struct hsp_nccl_stage *s = hsp_nccl_of(base)->stages; s != NULL; s = s->next) {
+        bytes += s->of_queue ? 0 : s->bytes;
+    }
+    return bytes;
+}
+
 /* Where the memory of messages is made before the first step, no step makes any. In a plan of
  * which the room says too little it is made later, once. */
 static void messages_are_rehearsed(void **state)
@@ -295,6 +305,7 @@ static void messages_are_rehearsed(void **state)
             assert_ok(e.st[k], &e.err[k]);
             rehearse(e.comm[k], ranks[k].b, k, c[i].messages, c[i].room);
             assert_int_equal(count_stages(e.comm[k]), c[i].before);
+            assert_in_range(sent_bytes(e.comm[k]), one, c[i].room > one ? c[i].room : one);
         }
         assert_int_equal(nw_fake()->calls("ncclSend") + nw_fake()->calls("ncclAllGather"), work);
         nw_each(3, NULL, run_rank, &r);
