@@ -108,6 +108,16 @@ static enum hsp_status await_free(struct hsp_nccl_comm *c, size_t bytes,
     return st;
 }
 
+/* Returns true if a message that has been given to its lane has a stage that is large enough. */
+static bool comes_back(const struct hsp_nccl_comm *c, size_t bytes)
+{
+    const struct hsp_nccl_stage *s = c->stages;
+    while (s != NULL && (s->of_queue || s->taken || s->bytes < bytes)) {
+        s = s->next;
+    }
+    return s != NULL;
+}
+
 enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
                                     enum hsp_nccl_stage_use use, struct hsp_nccl_stage **ret,
                                     struct hsp_err *err)
@@ -115,11 +125,14 @@ enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
     const size_t whole = (bytes + STAGE_ROUND - 1) / STAGE_ROUND * STAGE_ROUND;
     struct hsp_nccl_stage *s = find_free(c, bytes, use);
     enum hsp_status st = HSP_OK;
-    if (s == NULL && use == HSP_NCCL_SENT && c->rehearsed) {
-        st = await_free(c, bytes, &s, err);
-    }
-    if (st == HSP_OK && s == NULL) {
-        st = make(c, whole, use, &s, err);
+    bool waits = use == HSP_NCCL_SENT && c->rehearsed;
+    while (st == HSP_OK && s == NULL) {
+        st = waits ? await_free(c, bytes, &s, err) : HSP_OK;
+        if (st == HSP_OK && s == NULL) {
+            st = make(c, whole, use, &s, err);
+            waits = st == HSP_ENOMEM && use == HSP_NCCL_SENT && comes_back(c, bytes);
+            st = waits ? HSP_OK : st;
+        }
     }
     if (st != HSP_OK) {
         return st;

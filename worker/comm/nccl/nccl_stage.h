@@ -8,7 +8,8 @@
  * A send waits while HSP_DEVQ_COMM does work that was given before, for that needs no receiver of
  * this message. Then the receivers are behind, and are waited for, too, but not for ever: in a
  * plan that the room was not counted for, they may wait for this message. A second later another
- * stage is made, by cudaMalloc, and stays.
+ * stage is made, by cudaMalloc, and stays. If the device has no memory for it, the send goes on
+ * waiting for the receivers, until the communicator is dead.
  */
 #ifndef HSP_NCCL_STAGE_H
 #define HSP_NCCL_STAGE_H
@@ -19,8 +20,9 @@ enum hsp_nccl_stage_use {
     HSP_NCCL_QUEUED /* HSP_DEVQ_COMM alone touches it */
 };
 
-/* Takes memory of the device of at least @bytes, free of earlier use; HSP_ENOMEM, or the reason why
- * @c is dead. The caller says by the fields q, ticket and taken when it is free again. */
+/* Takes memory of the device of at least @bytes, free of earlier use. HSP_ENOMEM: there is none,
+ * and no receiver will free any. Else the reason why @c is dead. The caller says by the fields q,
+ * ticket and taken when it is free again. */
 enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
                                     enum hsp_nccl_stage_use use, struct hsp_nccl_stage **ret,
                                     struct hsp_err *err);

@@ -1,5 +1,7 @@
 /* Tests NCCL over the CUDA backend: the work given to streams and its order, seen by the fakes of
  * both libraries, which do the work late. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "tests/unit/worker/comm/nccl_streams.h"
@@ -319,6 +321,104 @@ static void messages_are_rehearsed(void **state)
     }
 }
 
+static atomic_uint refused; /* calls of no_memory */
+static __typeof__(((struct hsp_backend *)NULL)->alloc) real_alloc;
+
+static enum hsp_status no_memory(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
+                                 struct hsp_err *err)
+{
+    if (mem != HSP_MEM_DEVICE) {
+        return real_alloc(b, mem, bytes, ret, err);
+    }
+    atomic_fetch_add(&refused, 1);
+    return hsp_err_nomem(err, "the test");
+}
+
+/* Rank 0 sends three messages, and has memory for one. Rank 1 takes none before rank 0 was refused
+ * more memory. */
+static void crowded_rank(void *ctx, uint32_t k)
+{
+    struct rank_run *r = ctx;
+    struct nw_epoch *e = r->e;
+    struct hsp_comm *c = e->comm[k];
+    struct hsp_backend *b = ranks[k].b;
+    float *x = device(b, N), v[N] = {0};
+    const size_t bytes = sizeof v;
+    enum hsp_status st = HSP_OK;
+    if (k == 0) {
+        st = c->ops->rehearse(c, true, 0, &e->err[k]);
+        st = st == HSP_OK ? c->ops->send(c, 1, 3, x, bytes, &e->err[k]) : st;
+        st = st == HSP_OK ? c->ops->rehearse(c, false, bytes, &e->err[k]) : st;
+        b->alloc = no_memory;
+    }
+    while (k == 1 && atomic_load(&refused) == 0) {
+        (void)sched_yield();
+    }
+    for (int i = 0; i < 3 && st == HSP_OK; i++) {
+        if (k == 0) {
+            v[0] = (float)i;
+            st = put(b, x, v, N) ? c->ops->send(c, 1, 3, x, bytes, &e->err[k]) : HSP_EIO;
+        } else {
+            st = c->ops->recv(c, 0, 3, x, bytes, &e->err[k]);
+            bool right = st == HSP_OK && get(b, v, x, N) && same(v, &(float){(float)i}, 1);
+            r->wrong[k] = right ? r->wrong[k] : "a message";
+        }
+    }
+    if (st != HSP_OK) { /* else the other rank waits for it */
+        e->comm[1 - k]->ops->abort(e->comm[1 - k]);
+    }
+    b->alloc = real_alloc;
+    b->release(b, HSP_MEM_DEVICE, x);
+    e->st[k] = st;
+}
+
+/* A send without more memory waits for its receiver, however long that computes. */
+static void without_memory_a_send_waits(void **state)
+{
+    struct nw_epoch e;
+    struct rank_run r = {.e = &e};
+    (void)state;
+    open_devices(2, 11);
+    real_alloc = ranks[0].b->alloc;
+    atomic_store(&refused, 0);
+    nw_epoch_init(&e, process, NULL, 2);
+    nw_prepare(&e);
+    nw_each(2, NULL, crowded_rank, &r);
+    for (int k = 0; k < 2; k++) {
+        assert_ok(e.st[k], &e.err[k]);
+        assert_null(r.wrong[k]);
+    }
+    assert_int_equal(count_stages(e.comm[0]), 1);
+    nw_epoch_close(&e);
+    close_devices(2);
+}
+
+static void poor_rank(void *ctx, uint32_t k)
+{
+    struct nw_epoch *e = ctx;
+    struct hsp_backend *b = ranks[k].b;
+    float *x = device(b, N);
+    b->alloc = no_memory;
+    e->st[k] = e->comm[k]->ops->send(e->comm[k], 1, 3, x, N * sizeof *x, &e->err[k]);
+    b->alloc = real_alloc;
+    b->release(b, HSP_MEM_DEVICE, x);
+}
+
+/* A send that has no memory at all fails, for no receiver will set any free. */
+static void a_send_without_any_memory_fails(void **state)
+{
+    struct nw_epoch e;
+    (void)state;
+    open_devices(2, 12);
+    real_alloc = ranks[0].b->alloc;
+    nw_epoch_init(&e, process, NULL, 2);
+    nw_prepare(&e);
+    nw_each(1, NULL, poor_rank, &e);
+    assert_status(e.st[0], HSP_ENOMEM);
+    nw_epoch_close(&e);
+    close_devices(2);
+}
+
 /* An abort while kernels wait on the device: the queue goes on, and the epoch does not. A wait for
  * a quiet device ends in time. */
 static void lonely(void *ctx, uint32_t k)
@@ -363,6 +463,8 @@ HSP_TEST_FILE(nccl_device_test)
         cmocka_unit_test(streams_are_in_order),
         cmocka_unit_test(messages_leave_nothing),
         cmocka_unit_test(messages_are_rehearsed),
+        cmocka_unit_test(without_memory_a_send_waits),
+        cmocka_unit_test(a_send_without_any_memory_fails),
         cmocka_unit_test(an_abort_frees_the_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
