@@ -6,8 +6,9 @@
 #include "worker/comm/nccl/nccl_abort.h"
 #include "worker/comm/nccl/nccl_end.h" /* hsp_nccl_now_ms */
 
-#define NAP_NS  20000 /* between two looks at the device */
-#define HOLD_MS 1000
+#define NAP_NS     20000 /* between two looks at the device */
+#define HOLD_MS    1000
+#define MOST_HOLDS 60u /* for a receiver that computes, where there is no more memory */
 /* A stage without rehearsal is as large as the next multiple, and fits messages of about that
  * size. */
 #define STAGE_ROUND ((size_t)64 << 10)
@@ -126,11 +127,13 @@ enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
     struct hsp_nccl_stage *s = find_free(c, bytes, use);
     enum hsp_status st = HSP_OK;
     bool waits = use == HSP_NCCL_SENT && c->rehearsed;
+    unsigned holds = 0;
     while (st == HSP_OK && s == NULL) {
         st = waits ? await_free(c, bytes, &s, err) : HSP_OK;
         if (st == HSP_OK && s == NULL) {
             st = make(c, whole, use, &s, err);
-            waits = st == HSP_ENOMEM && use == HSP_NCCL_SENT && comes_back(c, bytes);
+            waits = st == HSP_ENOMEM && use == HSP_NCCL_SENT && comes_back(c, bytes) &&
+                    holds++ < MOST_HOLDS;
             st = waits ? HSP_OK : st;
         }
     }

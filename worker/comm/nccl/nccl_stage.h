@@ -9,7 +9,7 @@
  * this message. Then the receivers are behind, and are waited for, too, but not for ever: in a
  * plan that the room was not counted for, they may wait for this message. A second later another
  * stage is made, by cudaMalloc, and stays. If the device has no memory for it, the send goes on
- * waiting for the receivers, until the communicator is dead.
+ * waiting for the receivers, for a minute.
  */
 #ifndef HSP_NCCL_STAGE_H
 #define HSP_NCCL_STAGE_H
@@ -21,7 +21,7 @@ enum hsp_nccl_stage_use {
 };
 
 /* Takes memory of the device of at least @bytes, free of earlier use. HSP_ENOMEM: there is none,
- * and no receiver will free any. Else the reason why @c is dead. The caller says by the fields q,
+ * and no receiver has freed any. Else the reason why @c is dead. The caller says by the fields q,
  * ticket and taken when it is free again. */
 enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
                                     enum hsp_nccl_stage_use use, struct hsp_nccl_stage **ret,
