@@ -65,6 +65,7 @@ void hsp_str_printf(char *dst, size_t size, const char *fmt, ...)
 /* Formats a text that people read in the same way; if it is cut, it ends with "...". @size > 4. */
 void hsp_str_tell(char *dst, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void hsp_str_vtell(char *dst, size_t size, const char *fmt, va_list ap);
+void hsp_str_vtell(char *dst, size_t size, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
 
 #endif

@@ -26,7 +26,7 @@ def verify(claim, c):
         if r.returncode != 1 or os.path.basename(shards[0]) not in r.stdout or "is damaged" not in r.stdout:
             raise Failed("damaged: %d %r %r" % (r.returncode, r.stdout, r.stderr))
     r = c.ctl("ckpt", "verify", out + "/nothing", check=False)
-    if r.returncode != 3 or "is not here" not in r.stderr:
+    if r.returncode != 3 or "is not on this machine" not in r.stderr:
         raise Failed("no folder: %d %r" % (r.returncode, r.stderr))
 
 

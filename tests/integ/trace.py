@@ -122,7 +122,7 @@ def run(w):
     t.reach(10)
 
     code, out, err = trace(w, "small", "-o", w.path("t.json"), "--steps", "3")
-    check(code == 0 and out == "" and "3 steps from step" in err and "not whole" not in err,
+    check(code == 0 and out == "" and "3 steps from step" in err and "incomplete" not in err,
           "%d %r %r" % (code, out, err))
     refused(w, 1, "cannot create a file beside ", "small", "-o", w.path("nowhere/t.json"))
     with open(w.path("t.json")) as f:
@@ -157,7 +157,7 @@ def run(w):
         cut = json.load(f)
     check_queues(cut)
     whole = all(d["steps"] == 64 for d in cut["otherData"]["devices"])
-    check(whole or "epoch" in cut["otherData"]["note"] and "not whole" in got[0][2], "%r %r" % (cut["otherData"], got))
+    check(whole or "epoch" in cut["otherData"]["note"] and "incomplete" in got[0][2], "%r %r" % (cut["otherData"], got))
 
     w.ctl("cancel", "small")
     until("it is over", lambda: t.status()["state"] == "cancelled")
