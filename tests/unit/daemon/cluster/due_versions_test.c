@@ -263,7 +263,8 @@ static void a_job_ends_that_gets_no_stable_version(void **state)
             for (uint32_t n = 1; n <= 2; n++) {
                 cw_msg(&w, n, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
                 cw_msg(&w, n,
-                       (struct hsp_msg){.type = HSP_MSG_REACHED, .u.reached = {w.c->next_round}});
+                       (struct hsp_msg){.type = HSP_MSG_REACHED,
+                                        .u.reached = {.round = w.c->next_round}});
             }
             if (cw_job(&w, 1)->ticket != 0) {
                 cw_plan(&w, 1);

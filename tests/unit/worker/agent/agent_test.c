@@ -56,7 +56,7 @@ static void seal_waits(void **state)
     aw_link_up(&w, 1, 1);
     aw_run_job(&w, 0, 4, 2);
     aw_run_job(&w, 1, 4, 2);
-    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 3, .u.jobref = {4}});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 3, .u.jobref = {.job = 4}});
     assert_int_equal(aw_count(&w, HSP_AACT_SEND_EXEC), 2);
     assert_null(aw_find(&w, HSP_AACT_SCAN));
     aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_SEALED, .epoch = 3, .u.sealed.job = 4});
@@ -76,9 +76,9 @@ static void seal_waits(void **state)
     assert_int_equal(m->u.sealed.n_holdings, 2); /* of this job */
     assert_int_equal(m->u.sealed.holdings[1].version, 2);
     /* two jobs at once, with nothing that runs */
-    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 4, .u.jobref = {4}});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 4, .u.jobref = {.job = 4}});
     uint64_t first = aw_find(&w, HSP_AACT_SCAN)->scan;
-    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 9, .u.jobref = {5}});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 9, .u.jobref = {.job = 5}});
     aw_scanned(&w, h, 3);
     assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED)->u.sealed.job, 5);
     aw_step(&w, (struct hsp_agent_event){
