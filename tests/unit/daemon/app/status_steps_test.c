@@ -7,15 +7,18 @@
 #include "tests/unit/daemon/app/app_lib.h"
 #include "tests/unit/daemon/app/status_lib.h"
 
+static struct hsp_job running_job(void)
+{
+    static char none[] = "";
+    return (struct hsp_job){
+        .id = 1, .name = "j", .state = HSP_JOB_RUNNING, .data_path = none, .checkpoint_path = none};
+}
+
 static void a_loss_that_is_no_number(void **state)
 {
     (void)state;
     struct hsp_app *a = status_app(1);
-    struct hsp_job j = {.id = 1,
-                        .name = "j",
-                        .state = HSP_JOB_RUNNING,
-                        .data_path = (char[]){""},
-                        .checkpoint_path = (char[]){""}};
+    struct hsp_job j = running_job();
     struct hsp_app_job told = {.id = 1, .have_step = true, .step = {.loss = (double)NAN}};
     status_knows(a, &j, &told);
     cJSON *all, *doc = status_job(a, &all);
@@ -40,11 +43,7 @@ static void the_step_on_record_counts_until_the_next_vote(void **state)
               {4, 47, 45, 47}, /* a switch loses no step, and none of the new epoch is told yet */
               {0, 47, 45, 45}};
     struct hsp_app *a = status_app(1);
-    struct hsp_job j = {.id = 1,
-                        .name = "j",
-                        .state = HSP_JOB_RUNNING,
-                        .data_path = (char[]){""},
-                        .checkpoint_path = (char[]){""}};
+    struct hsp_job j = running_job();
     struct hsp_app_job told = {.id = 1, .have_step = true, .step = {.step = 47}, .step_epoch = 3};
     status_knows(a, &j, &told);
     for (size_t i = 0; i < HSP_ARRAY_LEN(at); i++) {
